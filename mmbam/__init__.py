@@ -1,0 +1,1 @@
+"""BAM (Balanced self-Attention Matching, ECCV 2024) for OpenMMLab."""

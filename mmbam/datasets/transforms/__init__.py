@@ -1,0 +1,1 @@
+"""Transforms from an image to its views."""

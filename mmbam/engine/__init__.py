@@ -1,0 +1,3 @@
+"""What happens around training: hooks."""
+
+from . import hooks  # noqa: F401

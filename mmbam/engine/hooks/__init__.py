@@ -1,0 +1,1 @@
+"""Hooks, each optional."""

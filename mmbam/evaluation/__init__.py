@@ -1,0 +1,1 @@
+"""Evaluators: functions on features first."""

@@ -1,0 +1,1 @@
+"""Backbone, projector, teacher, head and loss of BAM."""

@@ -1,0 +1,1 @@
+"""S, A, B and the matching loss."""

@@ -1,0 +1,1 @@
+"""Pictures of what a network learned and of how a run went."""
