@@ -1,0 +1,209 @@
+"""Features of a whole data set, the same on one rank and on many."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from mmengine.dataset import InfiniteSampler
+from mmengine.dist import all_gather, get_rank, is_main_process
+from mmengine.utils import ProgressBar
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from mmbam.models.features import pool_features
+
+
+def extract_features(
+    model: nn.Module,
+    dataloader: DataLoader,
+    *,
+    data_preprocessor: nn.Module | None = None,
+    pool: Callable[..., Tensor] = pool_features,
+    gather: bool = True,
+    progress: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """Run a frozen network over a data set and keep one vector per image.
+
+    The samples that a distributed sampler repeats to fill up the last batches are
+    dropped, the network's mode (of every submodule) and the random states are left as
+    they were found, and no gradient is kept.
+
+    Args:
+        model (nn.Module): A backbone, or a model that has one in ``.backbone``. Any
+            module from images to features will do: ``nn.Flatten()`` gives raw pixels.
+        dataloader (DataLoader): Batches of OpenMMLab's form
+            (``dict(inputs, data_samples)`` with ``gt_label``) or ``(images, labels)``
+            pairs. Its sampler must give the same order each time it is read, and the
+            samplers of all ranks together must reach every sample.
+        data_preprocessor (nn.Module, optional): Normalises the batches. Defaults to
+            None: that of the model if it has one, else the images are only moved to
+            the model's device as float32.
+        pool (Callable): From what the backbone returns to a tensor of shape (n, d).
+            Defaults to :func:`mmbam.models.pool_features`.
+        gather (bool): Whether every rank gets all features, in the order of the data
+            set. If False, each rank keeps those it computed itself: together they are
+            the data set, each sample once. Defaults to True.
+        progress (bool): Whether the first rank shows a progress bar with the time
+            left. Defaults to True.
+
+    Returns:
+        tuple[Tensor, Tensor]: Features (N, d) in float32 and labels (N,) in int64, on
+        the CPU.
+    """
+    if data_preprocessor is None:
+        data_preprocessor = getattr(model, 'data_preprocessor', None)
+    backbone = getattr(model, 'backbone', model)
+
+    with frozen(backbone), preserved_randomness():
+        batches = _batches_of(dataloader)
+        bar = None
+        if progress and is_main_process():
+            bar = ProgressBar(len(batches), file=sys.stdout)
+        features, labels = [], []
+        for indices, batch in zip(batches, dataloader):
+            images, batch_labels = _unpack(batch)
+            images = _preprocess(images, batch_labels, backbone, data_preprocessor)
+            pooled = pool(backbone(images)).float().cpu()
+            if not len(indices) == len(pooled) == len(batch_labels):
+                raise ValueError(
+                    f'A batch of {len(indices)} samples gave {len(pooled)} features '
+                    f'and {len(batch_labels)} labels; each sample must give one of '
+                    'each.'
+                )
+            features.append(pooled)
+            labels.append(batch_labels)
+            if bar:
+                bar.update()
+    if bar:
+        bar.file.write('\n')
+    order = torch.tensor([i for batch in batches for i in batch], dtype=torch.long)
+    return _merge(
+        torch.cat(features), torch.cat(labels), order, len(dataloader.dataset), gather
+    )
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; every submodule's mode comes back after."""
+    modes = [(m, m.training) for m in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        # Not module.train(): submodules may differ, as frozen stages do.
+        for m, mode in modes:
+            m.training = mode
+
+
+@contextmanager
+def preserved_randomness() -> Iterator[None]:
+    """Put the states of all random generators back on leaving.
+
+    Even a data loader that shuffles nothing draws a seed for its workers.
+    """
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+
+
+def _batches_of(dataloader: DataLoader) -> list[list[int]]:
+    """The data set's indices of each batch that the loader is going to give."""
+    if isinstance(dataloader.sampler, InfiniteSampler):
+        raise ValueError(
+            'Features need a sampler that ends, such as DefaultSampler with '
+            'shuffle=False, but got InfiniteSampler.'
+        )
+    if len(dataloader.dataset) == 0:
+        raise ValueError('Features need a data set with samples, but it is empty.')
+    batches = [list(batch) for batch in dataloader.batch_sampler]
+    if batches != [list(batch) for batch in dataloader.batch_sampler]:
+        raise ValueError(
+            'Features need a sampler with the same order each time it is read, such '
+            'as DefaultSampler with shuffle=False, but got '
+            f'{type(dataloader.sampler).__name__}.'
+        )
+    return batches
+
+
+def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
+    """Images and labels (n,) of a batch."""
+    if not isinstance(batch, Mapping):
+        images, labels = batch
+        return images, torch.as_tensor(labels, dtype=torch.long)
+    images = batch['inputs']
+    if not isinstance(images, Tensor):  # pseudo_collate leaves a list of images
+        shapes = {tuple(image.shape) for image in images}
+        if len(shapes) > 1:
+            raise ValueError(
+                'Features need images of one size, but a batch has the shapes '
+                f'{sorted(shapes)}: resize or crop them in the pipeline.'
+            )
+        images = torch.stack(list(images))
+    labels = []
+    for sample in batch['data_samples']:
+        label = sample.get('gt_label')
+        if label is None or len(label) != 1:
+            raise ValueError(
+                'Features need one label per sample in gt_label, but '
+                f'{sample.get("img_path", "a sample")} has '
+                f'{"none" if label is None else len(label)}.'
+            )
+        labels.append(label.cpu())
+    return images, torch.cat(labels).long()
+
+
+def _preprocess(
+    images: Tensor, labels: Tensor, backbone: nn.Module, preprocessor: nn.Module | None
+) -> Tensor:
+    if preprocessor is None:
+        parameter = next(backbone.parameters(), images)
+        return images.to(parameter.device).float()
+    # The labels only fill the place of the data samples, which some preprocessors
+    # expect, and none changes at test time.
+    data = preprocessor(dict(inputs=images, data_samples=list(labels)), False)
+    return data['inputs']
+
+
+def _merge(
+    features: Tensor, labels: Tensor, order: Tensor, size: int, gather: bool
+) -> tuple[Tensor, Tensor]:
+    """Keep each sample once over all ranks, and bring the ranks together."""
+    orders = gather_rows(order)
+    lengths = [len(o) for o in orders]
+    seen = torch.cat(orders).numpy()
+    samples, first = np.unique(seen, return_index=True)
+    if len(samples) != size:
+        raise ValueError(
+            f'The samplers of all ranks reach {len(samples)} of {size} samples; use '
+            'DefaultSampler with shuffle=False and drop_last=False.'
+        )
+    keep = torch.zeros(len(seen), dtype=torch.bool)
+    keep[first] = True
+    keeps = keep.split(lengths)
+    if not gather:
+        mine = keeps[get_rank()]
+        return features[mine], labels[mine]
+    indices = torch.from_numpy(seen)[keep]
+    all_features = features.new_empty(size, features.shape[1])
+    all_features[indices] = torch.cat(gather_rows(features))[keep]
+    all_labels = labels.new_empty(size)
+    all_labels[indices] = torch.cat(gather_rows(labels))[keep]
+    return all_features, all_labels
+
+
+def gather_rows(rows: Tensor) -> list[Tensor]:
+    """The tensors of all ranks, whose numbers of rows may differ."""
+    lengths = [int(n) for n in all_gather(torch.tensor([len(rows)]))]
+    padded = rows.new_zeros(max(lengths), *rows.shape[1:])
+    padded[: len(rows)] = rows
+    return [part[:n] for part, n in zip(all_gather(padded), lengths)]
