@@ -1,0 +1,190 @@
+"""Write patches, scenes and videos the way the public data sets lie on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from .coco_categories import COCO_CATEGORIES
+from .scenes import Scene
+
+COCO_SPLITS = {'train': 'train2017', 'test': 'val2017'}
+ADE_SPLITS = {'train': 'training', 'test': 'validation'}
+SHORT_SPLITS = {'train': 'train', 'test': 'val'}
+
+
+def write_imagenet(
+    root: Path, split: str, patches: Iterable[tuple[str, np.ndarray]], names: list[str]
+) -> None:
+    """Write ``train`` or ``val`` of an ImageNet folder.
+
+    ``meta/*.txt`` lists every image with its label, so that mmpretrain's ``ImageNet``
+    takes fewer than its 1000 classes.
+
+    Args:
+        root (Path): Root of the layout.
+        split (str): ``'train'`` or ``'test'``.
+        patches (Iterable): Pairs of class name and image.
+        names (list[str]): All classes, in the order of their labels.
+    """
+    folder = root / SHORT_SPLITS[split]
+    for name in names:
+        (folder / name).mkdir(parents=True)
+    lines = []
+    for index, (name, image) in enumerate(patches):
+        file = f'{name}/{name}_{index:05d}.png'
+        _write(folder / file, image)
+        lines.append(f'{file} {names.index(name)}\n')
+    (root / 'meta').mkdir(exist_ok=True)
+    (root / 'meta' / f'{SHORT_SPLITS[split]}.txt').write_text(''.join(lines))
+
+
+def write_coco(
+    root: Path, split: str, scenes: Iterable[Scene], names: list[str]
+) -> None:
+    """Write one split of COCO: images and ``annotations/instances_*.json``.
+
+    Categories have COCO's names and ids, because data sets and evaluators look
+    classes up by name: photograph k of the world stands under the k-th category, and
+    the category's key ``photograph`` says so. Masks are run lengths, which are exact
+    also where one object hides part of another.
+
+    Args:
+        root (Path): Root of the layout.
+        split (str): ``'train'`` or ``'test'``.
+        scenes (Iterable[Scene]): The scenes.
+        names (list[str]): All classes, in the order of their labels.
+    """
+    folder = root / COCO_SPLITS[split]
+    folder.mkdir(parents=True)
+    images, annotations = [], []
+    # Ids of training and test images differ, as in COCO.
+    first_id = 1 if split == 'train' else 500_001
+    for image_id, scene in enumerate(scenes, first_id):
+        height, width = scene.ids.shape
+        file = f'{image_id:012d}.jpg'
+        _write(folder / file, scene.image)
+        images.append(
+            {'id': image_id, 'file_name': file, 'height': height, 'width': width}
+        )
+        for k, label in enumerate(scene.labels[1:], 1):
+            mask = scene.ids == k
+            annotations.append(
+                {
+                    'id': image_id * 100 + k,
+                    'image_id': image_id,
+                    'category_id': COCO_CATEGORIES[label][0],
+                    'bbox': mask_to_box(mask),
+                    'area': int(mask.sum()),
+                    'segmentation': mask_to_rle(mask),
+                    'iscrowd': 0,
+                }
+            )
+    content = {
+        'info': {'description': 'Shapes cut out of photographs of scikit-image'},
+        'licenses': [],
+        'images': images,
+        'annotations': annotations,
+        'categories': [
+            {
+                'id': number,
+                'name': category,
+                'supercategory': category,
+                'photograph': names[label] if label < len(names) else None,
+            }
+            for label, (number, category) in enumerate(COCO_CATEGORIES)
+        ],
+    }
+    path = root / 'annotations' / f'instances_{COCO_SPLITS[split]}.json'
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def write_ade20k(root: Path, split: str, scenes: Iterable[Scene]) -> None:
+    """Write one split of ADE20K: images and semantic maps.
+
+    Maps hold label + 1, since 0 means "not labelled" in ADE20K. The background is
+    labelled too: it is a photograph like any other.
+
+    Args:
+        root (Path): Root of the layout.
+        split (str): ``'train'`` or ``'test'``.
+        scenes (Iterable[Scene]): The scenes.
+    """
+    images = root / 'images' / ADE_SPLITS[split]
+    maps = root / 'annotations' / ADE_SPLITS[split]
+    images.mkdir(parents=True)
+    maps.mkdir(parents=True)
+    for index, scene in enumerate(scenes, 1):
+        name = f'ADE_{SHORT_SPLITS[split]}_{index:08d}'
+        _write(images / f'{name}.jpg', scene.image)
+        semantic = np.array(scene.labels, np.uint8)[scene.ids] + 1
+        Image.fromarray(semantic).save(maps / f'{name}.png')
+
+
+def write_davis(root: Path, split: str, videos: Iterable[list[Scene]]) -> None:
+    """Write one split of DAVIS-2017: frames, palette masks and the list of videos.
+
+    Args:
+        root (Path): Root of the layout.
+        split (str): ``'train'`` or ``'test'``.
+        videos (Iterable[list[Scene]]): The videos, each a list of frames.
+    """
+    short = SHORT_SPLITS[split]
+    sequences = []
+    for index, video in enumerate(videos):
+        sequences.append(f'{short}-{index:02d}')
+        frames = root / 'JPEGImages' / '480p' / sequences[-1]
+        masks = root / 'Annotations' / '480p' / sequences[-1]
+        frames.mkdir(parents=True)
+        masks.mkdir(parents=True)
+        for step, scene in enumerate(video):
+            _write(frames / f'{step:05d}.jpg', scene.image)
+            mask = Image.fromarray(scene.ids)
+            mask.putpalette(_davis_palette())
+            mask.save(masks / f'{step:05d}.png')
+    path = root / 'ImageSets' / '2017' / f'{short}.txt'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(''.join(f'{name}\n' for name in sequences))
+
+
+def mask_to_box(mask: np.ndarray) -> list[int]:
+    """Smallest box (x, y, width, height) around a mask that is not empty."""
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return [
+        int(cols[0]),
+        int(rows[0]),
+        int(cols[-1] - cols[0] + 1),
+        int(rows[-1] - rows[0] + 1),
+    ]
+
+
+def mask_to_rle(mask: np.ndarray) -> dict:
+    """COCO's uncompressed run lengths: column by column, zeros first."""
+    flat = np.concatenate([[False], mask.ravel(order='F')])
+    changes = np.flatnonzero(flat[1:] != flat[:-1])
+    runs = np.diff(np.concatenate([[0], changes, [mask.size]]))
+    return {'size': list(mask.shape), 'counts': runs.tolist()}
+
+
+def _davis_palette() -> list[int]:
+    """PASCAL's and DAVIS's colours: the bits of the index, spread over r, g and b."""
+    index = np.arange(256)
+    colours = np.zeros((256, 3), int)
+    for bit in range(8):
+        for channel in range(3):
+            colours[:, channel] |= ((index >> channel) & 1) << (7 - bit)
+        index = index >> 3
+    return colours.ravel().tolist()
+
+
+def _write(path: Path, grey: np.ndarray) -> None:
+    # Three equal channels: the public data sets are in colour, and so are readers.
+    parameters = [cv2.IMWRITE_JPEG_QUALITY, 95] if path.suffix == '.jpg' else []
+    if not cv2.imwrite(str(path), cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), parameters):
+        raise OSError(f'{path} could not be written.')

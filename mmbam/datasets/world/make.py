@@ -1,0 +1,197 @@
+"""Make the whole world, once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+from rich.progress import Progress
+
+from .layouts import write_ade20k, write_coco, write_davis, write_imagenet
+from .patches import draw_patch
+from .photographs import class_names
+from .scenes import draw_scene, draw_video
+
+LAYOUTS = {
+    'imagenet': 'imagenet',
+    'coco': 'coco',
+    'ade20k': 'ade/ADEChallengeData2016',
+    'davis': 'DAVIS',
+}
+"""Where each layout lies below the root of a world, as OpenMMLab's ``data/``."""
+
+# Raise when the same settings give other images, so that old worlds are redone.
+_VERSION = 1
+_RECORD = 'world.json'
+_STREAMS = {'patch': 0, 'scene': 1, 'video': 2}
+
+
+def make_world(
+    root: str | Path,
+    seed: int = 0,
+    num_classes: int = 16,
+    patches: tuple[int, int] = (4000, 800),
+    patch_size: int = 32,
+    scenes: tuple[int, int] = (200, 50),
+    scene_size: int = 128,
+    videos: tuple[int, int] = (2, 4),
+    frames: int = 16,
+    progress: bool = True,
+) -> dict[str, str]:
+    """Make a small world from real photographs, in the layouts of public data sets.
+
+    The class of a patch is the photograph that it was cut from. Training and test
+    images show disjoint regions of the photographs. The same settings give the same
+    files; a complete world of the same settings is reused, any other one at ``root``
+    is replaced.
+
+    Args:
+        root (str | Path): Folder of the world.
+        seed (int): Seed of all random draws. Defaults to 0.
+        num_classes (int): Number of photographs, 2 to 18. Defaults to 16.
+        patches (tuple[int, int]): Number of training and of test patches.
+            Defaults to (4000, 800).
+        patch_size (int): Side of a patch in pixels. Defaults to 32.
+        scenes (tuple[int, int]): Number of training and of test scenes.
+            Defaults to (200, 50).
+        scene_size (int): Side of scenes and of video frames. Defaults to 128.
+        videos (tuple[int, int]): Number of training and of test videos.
+            Defaults to (2, 4).
+        frames (int): Frames of a video. Defaults to 16.
+        progress (bool): Whether to show a progress bar. Defaults to True.
+
+    Returns:
+        dict[str, str]: The root of each layout: ``imagenet``, ``coco``, ``ade20k``
+        and ``davis``.
+    """
+    root = Path(root)
+    names = class_names(num_classes)
+    for argument, sizes, least in (
+        ('patches', patches, num_classes),
+        ('scenes', scenes, 0),
+        ('videos', videos, 0),
+    ):
+        if len(sizes) != 2 or min(sizes) < least:
+            raise ValueError(
+                f'{argument} must be two numbers (training, test) of at least {least}, '
+                f'got {sizes!r}.'
+            )
+    for argument, value, least in (
+        ('seed', seed, 0),
+        ('patch_size', patch_size, 8),
+        ('scene_size', scene_size, 32),
+        ('frames', frames, 1),
+    ):
+        if value < least:
+            raise ValueError(f'{argument} must be at least {least}, got {value!r}.')
+    settings = {
+        'version': _VERSION,
+        'seed': seed,
+        'classes': names,
+        'patches': list(patches),
+        'patch_size': patch_size,
+        'scenes': list(scenes),
+        'scene_size': scene_size,
+        'videos': list(videos),
+        'frames': frames,
+    }
+    roots = {key: str(root / place) for key, place in LAYOUTS.items()}
+    if _is_complete(root, settings):
+        return roots
+    if root.exists() and not root.is_dir():
+        raise FileExistsError(f'{root} is a file; the world needs a folder.')
+    if root.is_dir() and any(root.iterdir()) and not (root / _RECORD).is_file():
+        raise FileExistsError(
+            f'{root} holds files that are not a made world (it has no {_RECORD}); '
+            'name an empty or a new folder.'
+        )
+
+    root.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(root)
+    partial = Path(tempfile.mkdtemp(prefix=f'.{root.name}.partial-', dir=root.parent))
+    try:
+        with Progress(disable=not progress, transient=True) as bar:
+            total = sum(patches) + sum(scenes) + frames * sum(videos)
+            task = bar.add_task('Making the world', total=total)
+            _write_world(partial, settings, lambda n: bar.advance(task, n))
+        record = {'settings': settings, 'files': _count_files(partial)}
+        (partial / _RECORD).write_text(json.dumps(record, indent=2))
+        partial.chmod(0o755)  # mkdtemp's folders are private
+        _replace(root, partial, settings)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return roots
+
+
+def _write_world(root: Path, settings: dict, advance: Callable[[int], None]) -> None:
+    seed, names = settings['seed'], settings['classes']
+    patch_size, scene_size = settings['patch_size'], settings['scene_size']
+
+    def generators(kind: str, split: str) -> Iterator[np.random.Generator]:
+        # Every item has its own stream: other counts do not change it.
+        stream = 2 * _STREAMS[kind] + (split == 'test')
+        count = settings[f'{kind}es' if kind == 'patch' else f'{kind}s']
+        for index in range(count[split == 'test']):
+            yield np.random.default_rng([seed, stream, index])
+            advance(settings['frames'] if kind == 'video' else 1)
+
+    for split in ('train', 'test'):
+        patches = (
+            (name, draw_patch(name, split, patch_size, rng))
+            for index, rng in enumerate(generators('patch', split))
+            for name in [names[index % len(names)]]
+        )
+        write_imagenet(root / LAYOUTS['imagenet'], split, patches, names)
+        scenes = [
+            draw_scene(names, split, scene_size, rng)
+            for rng in generators('scene', split)
+        ]
+        write_coco(root / LAYOUTS['coco'], split, scenes, names)
+        write_ade20k(root / LAYOUTS['ade20k'], split, scenes)
+        videos = (
+            draw_video(names, split, scene_size, settings['frames'], rng)
+            for rng in generators('video', split)
+        )
+        write_davis(root / LAYOUTS['davis'], split, videos)
+
+
+def _count_files(root: Path) -> int:
+    return sum(path.is_file() for path in root.rglob('*'))
+
+
+def _is_complete(root: Path, settings: dict) -> bool:
+    """Whether ``root`` is a world of these settings with all its files."""
+    try:
+        record = json.loads((root / _RECORD).read_text())
+    except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
+        return False
+    return (
+        record.get('settings') == settings
+        and record.get('files') == _count_files(root) - 1  # all but the record
+    )
+
+
+def _replace(root: Path, partial: Path, settings: dict) -> None:
+    """Move a finished world to its place; another process may have been faster."""
+    if root.is_dir() and not _is_complete(root, settings):
+        old = Path(tempfile.mkdtemp(prefix=f'.{root.name}.partial-', dir=root.parent))
+        root.rename(old / root.name)
+        shutil.rmtree(old)
+    try:
+        partial.rename(root)
+    except OSError:
+        if not _is_complete(root, settings):
+            raise
+
+
+def _remove_leftovers(root: Path) -> None:
+    """Delete what a killed run left; a living one takes far less than an hour."""
+    for path in root.parent.glob(f'.{root.name}.partial-*'):
+        if time.time() - path.stat().st_mtime > 3600:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,122 @@
+"""Patches of photographs at a random place, scale, rotation and lighting."""
+
+from __future__ import annotations
+
+import math
+
+import cv2
+import numpy as np
+
+from .photographs import Cell, load_photograph, split_cells
+
+SCALES = (1.0, 2.0)
+"""Pixels of the photograph per pixel of a patch."""
+MIN_CONTRAST = 12.0
+"""Least standard deviation, in grey levels, of a patch that shows something."""
+
+
+def cut_patch(
+    area: np.ndarray,
+    size: int,
+    scales: tuple[float, float],
+    angle: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Cut a rotated square out of an area at a random place and scale.
+
+    The whole rotated footprint lies inside the area, and no pixel outside it is
+    read: hand in one cell of a photograph and nothing leaks from its neighbours.
+
+    Args:
+        area (np.ndarray): uint8 of shape (h, w).
+        size (int): Side of the square that is returned, in pixels.
+        scales (tuple[float, float]): Range of the pixels of the area per pixel of
+            the result, drawn log-uniformly; lowered where the area is too small.
+        angle (float): Rotation in radians.
+        rng (np.random.Generator): Source of the random numbers.
+
+    Returns:
+        np.ndarray: uint8 of shape (size, size).
+    """
+    height, width = area.shape
+    cos, sin = math.cos(angle), math.sin(angle)
+    extent = abs(cos) + abs(sin)
+    fits = min(height, width) / (size * extent)
+    low, high = (min(scale, fits) for scale in scales)
+    scale = min(math.exp(rng.uniform(math.log(low), math.log(high))), fits)
+    half = size * scale * extent / 2
+    x = half + (width - 2 * half) * rng.random()
+    y = half + (height - 2 * half) * rng.random()
+    # Twice the resolution, then the mean of 2 x 2: no aliasing up to scale 2.
+    step = scale / 2
+    reach = (2 * size - 1) / 2 * step
+    inverse = np.array(
+        [
+            [step * cos, -step * sin, x - 0.5 - reach * (cos - sin)],
+            [step * sin, step * cos, y - 0.5 - reach * (sin + cos)],
+        ]
+    )
+    fine = cv2.warpAffine(
+        area,
+        inverse,
+        (2 * size, 2 * size),
+        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+        borderMode=cv2.BORDER_REPLICATE,
+    )
+    return cv2.resize(fine, (size, size), interpolation=cv2.INTER_AREA)
+
+
+def cut_photograph(
+    name: str,
+    split: str,
+    size: int,
+    rng: np.random.Generator,
+    scales: tuple[float, float] = SCALES,
+    angle: float | None = None,
+    tries: int = 20,
+) -> np.ndarray:
+    """Cut a square out of the cells of a photograph that belong to one split.
+
+    Empty sky looks the same in every photograph, so a cut without contrast is drawn
+    again; after ``tries`` draws the one with the most contrast is returned.
+
+    Args:
+        name (str): Name of the photograph.
+        split (str): ``'train'`` or ``'test'``.
+        size (int): Side of the square.
+        rng (np.random.Generator): Source of the random numbers.
+        scales (tuple[float, float]): See :func:`cut_patch`. Defaults to ``SCALES``.
+        angle (float, optional): Rotation in radians. Defaults to a random one.
+        tries (int): Number of draws. Defaults to 20.
+
+    Returns:
+        np.ndarray: uint8 of shape (size, size).
+    """
+    photograph = load_photograph(name)
+    cells: list[Cell] = split_cells(*photograph.shape)[split]
+    best, best_contrast = None, -1.0
+    for _ in range(tries):
+        top, left, bottom, right = cells[rng.integers(len(cells))]
+        turn = rng.uniform(0, 2 * math.pi) if angle is None else angle
+        patch = cut_patch(photograph[top:bottom, left:right], size, scales, turn, rng)
+        contrast = float(patch.std())
+        if contrast > best_contrast:
+            best, best_contrast = patch, contrast
+        if contrast >= MIN_CONTRAST:
+            break
+    return best
+
+
+def relight(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Change gamma, contrast and brightness of a grey image at random."""
+    levels = np.linspace(0, 1, 256) ** (2 ** rng.uniform(-0.7, 0.7))
+    contrast = rng.uniform(0.5, 1.0)
+    levels = rng.uniform(0, 1 - contrast) + contrast * levels
+    return np.rint(255 * levels).astype(np.uint8)[image]
+
+
+def draw_patch(
+    name: str, split: str, size: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw a patch of a class: random place, scale, rotation and lighting."""
+    return relight(cut_photograph(name, split, size, rng), rng)
