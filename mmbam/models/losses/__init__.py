@@ -1,1 +1,5 @@
 """S, A, B and the matching loss."""
+
+from .bam_loss import BAMLoss
+
+__all__ = ['BAMLoss']

@@ -1,0 +1,54 @@
+"""S and A: similarities of latents, positive mask, attention (paper, Sec. 3.1-3.2).
+
+Rows and columns are ordered view by view: row ``v * n + i`` is view v of image i. A
+matrix of similarities of one view against the targets has shape (n, G, C): G blocks of
+C columns that are normalised separately. G = 1 and C = T * N is the paper's global
+normalisation, G = T and C = N normalises every pair of views on its own.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# Stands for minus infinity: exp() of it is zero at any temperature below 100, and zero
+# times it is zero, where zero times infinity is not a number.
+EXCLUDED = -1e4
+
+POSITIVE_MASKS = ('exclude', 'zero', None)
+
+
+def mask_positives(
+    s: Tensor, first_row: int, first_column: int, num_blocks: int, value: float
+) -> Tensor:
+    """Overwrite the similarities of two views of one image, in place.
+
+    Args:
+        s (Tensor): Similarities of the consecutive images ``first_row, ...`` of one
+            view and rank against ``num_blocks`` views of all images, shape
+            (rows, num_blocks * N).
+        first_row (int): Index of the first row's image on this rank.
+        first_column (int): Number of images on the ranks before this one.
+        num_blocks (int): Number of target views.
+        value (float): What stands there afterwards.
+
+    Returns:
+        Tensor: ``s``.
+    """
+    start = first_column + first_row
+    blocks = s.view(s.shape[0], num_blocks, -1)[:, :, start : start + s.shape[0]]
+    blocks.diagonal(dim1=0, dim2=2).fill_(value)
+    return s
+
+
+def log_attention(s: Tensor, tau: float) -> Tensor:
+    """Logarithm of A, the row soft-max of similarities (paper, Eq. 1).
+
+    Args:
+        s (Tensor): Similarities, shape (..., C).
+        tau (float): Temperature of the soft-max.
+
+    Returns:
+        Tensor: ``log A``, of the shape of ``s``.
+    """
+    return torch.log_softmax(s / tau, dim=-1)

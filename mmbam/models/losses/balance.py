@@ -1,0 +1,96 @@
+"""B: the balanced attention, by Sinkhorn iterations (paper, Sec. 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from mmengine.dist import all_reduce
+from torch import Tensor
+
+# exp() of the largest possible difference of two cosines, 2 / tau_b, must stay far from
+# what a float32 (e**88) or a float64 (e**709) holds.
+SMALLEST_TAU_FLOAT32 = 0.025
+SMALLEST_TAU = 0.004
+
+
+def balance(
+    s: Tensor,
+    tau_b: float,
+    iters: int,
+    more_rows: Callable[[], Iterable[Tensor]] = tuple,
+) -> Tensor:
+    """Balance ``exp(s / tau_b)``: columns to equal sums, then rows to sum 1.
+
+    Column sums are taken over the rows of all ranks.
+
+    Args:
+        s (Tensor): Cosine similarities of shape (R, M, G, C): R groups of M rows
+            against G groups of C columns; each of the R x G blocks is balanced on its
+            own. It is overwritten.
+        tau_b (float): Temperature, which sets the entropy of the result.
+        iters (int): Number of iterations. The last step of each is the rows'.
+        more_rows (Callable): Gives the similarities of further rows that count for the
+            sums of the columns but are not asked for, in parts of shape (R, m, G, C)
+            that may be overwritten. Called once per iteration, so that they need not
+            be kept. Defaults to no further rows.
+
+    Returns:
+        Tensor: B, of the shape of ``s``, whose rows sum to 1 in every block.
+    """
+    dtype = s.dtype if tau_b >= SMALLEST_TAU_FLOAT32 else torch.float64
+
+    def kernel_of(similarities: Tensor) -> Tensor:
+        # The cosine is at most 1: with it subtracted nothing overflows, and a factor
+        # that is common to all entries does not change the result.
+        return similarities.to(dtype).sub_(1).div_(tau_b).exp_()
+
+    kernel = kernel_of(s)
+    rows, columns = kernel.new_ones(kernel.shape[:3]), None
+    for _ in range(iters):
+        sums = _column_sums(kernel, rows)
+        for part in map(kernel_of, more_rows()):
+            sums += _column_sums(part, _scale_rows(part, columns))
+        all_reduce(sums)
+        columns = sums.reciprocal_()
+        rows = _scale_rows(kernel, columns)
+    return kernel.mul_(rows.unsqueeze(-1)).mul_(columns.unsqueeze(1)).to(s.dtype)
+
+
+def _column_sums(kernel: Tensor, rows: Tensor) -> Tensor:
+    return torch.einsum('rmgc,rmg->rgc', kernel, rows)
+
+
+def _scale_rows(kernel: Tensor, columns: Tensor | None) -> Tensor:
+    if columns is None:
+        return kernel.new_ones(kernel.shape[:3])
+    return torch.einsum('rmgc,rgc->rmg', kernel, columns).reciprocal_()
+
+
+def keep_top_k(b: Tensor, k: int) -> Tensor:
+    """Keep the columns that matter most to an image, and renormalise the rows.
+
+    Args:
+        b (Tensor): Rows of the target views of the same images, shape (T, n, G, C).
+        k (int): In each of the G blocks, the k columns that are largest on average
+            over the T views stay; all of them if there are not more than k.
+
+    Returns:
+        Tensor: The sparser B, of the shape of ``b``, whose rows sum to 1.
+    """
+    if k >= b.shape[-1]:
+        return b
+    average = b.mean(dim=0)
+    kept = average.topk(k, dim=-1).indices
+    mask = torch.zeros_like(average).scatter_(-1, kept, 1.0)
+    b = b * mask
+    # A row may have nothing at all in the columns that its sister views chose.
+    empty = b.sum(dim=-1, keepdim=True) == 0
+    b = torch.where(empty, average * mask, b)
+    return b / b.sum(dim=-1, keepdim=True)
+
+
+def entropy(b: Tensor) -> Tensor:
+    """Mean entropy of the rows of ``b`` (T, n, G, C) in nats, a scalar."""
+    rows = (torch.special.entr(row).sum() for view in b for row in view.split(128))
+    return sum(rows) / b.shape[:3].numel()
