@@ -1,0 +1,152 @@
+"""Accuracy of nearest neighbours while a network trains without labels."""
+
+from __future__ import annotations
+
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+from torch import nn
+from torch.utils.data import Dataset
+
+from mmbam.evaluation import build_loader, extract_features, knn_accuracy
+from mmbam.evaluation.features import preserved_randomness
+from mmbam.registry import HOOKS
+
+
+@HOOKS.register_module()
+class KNNHook(Hook):
+    """Classify a labelled test set by its nearest training features every N epochs.
+
+    The accuracies ``knn/top1`` and ``knn/top5`` (per cent) go to the log, to the
+    visualisation backends and to the message hub, whose entry ``knn_history`` lists
+    ``dict(epoch, iter, top1, top5)`` and survives a resume. Training is not disturbed:
+    modes and random states are put back.
+
+    Args:
+        train_dataset (dict | Dataset): Labelled training images with a pipeline for
+            testing (no augmentation).
+        test_dataset (dict | Dataset): Labelled images to classify.
+        interval (int): Epochs from one evaluation to the next; the last epoch is
+            always evaluated. Defaults to 10.
+        fraction (float): Share of the training set that is searched, in (0, 1].
+            Defaults to 0.1.
+        k (int): Number of neighbours that vote. Defaults to 20.
+        temperature (float): Of the votes' weights. Defaults to 0.07.
+        of (str): Whose features: ``'student'``, or ``'teacher'`` for the moving
+            average (the student where there is none). Defaults to ``'student'``.
+        batch_size (int): Images per step and rank. Defaults to 64.
+        num_workers (int): Data-loader workers per rank. Defaults to 2.
+        seed (int): Of the choice of the fraction, which is the same every time.
+            Defaults to 0.
+    """
+
+    def __init__(
+        self,
+        train_dataset: dict | Dataset,
+        test_dataset: dict | Dataset,
+        interval: int = 10,
+        fraction: float = 0.1,
+        k: int = 20,
+        temperature: float = 0.07,
+        of: str = 'student',
+        batch_size: int = 64,
+        num_workers: int = 2,
+        seed: int = 0,
+    ) -> None:
+        if interval < 1 or k < 1:
+            raise ValueError(
+                'interval and k of KNNHook must be at least 1, but got '
+                f'interval={interval} and k={k}.'
+            )
+        if not 0 < fraction <= 1:
+            raise ValueError(
+                f'fraction of KNNHook must be in (0, 1], but got {fraction}.'
+            )
+        if temperature <= 0:
+            raise ValueError(
+                f'temperature of KNNHook must be above 0, but got {temperature}.'
+            )
+        if of not in ('student', 'teacher'):
+            raise ValueError(
+                f"of of KNNHook must be 'student' or 'teacher', but got {of!r}."
+            )
+        self.train_dataset = train_dataset
+        self.test_dataset = test_dataset
+        self.interval = interval
+        self.fraction = fraction
+        self.k = k
+        self.temperature = temperature
+        self.of = of
+        self.batch_size = batch_size
+        self.num_workers = num_workers
+        self.seed = seed
+
+    def before_train(self, runner: Runner) -> None:
+        """Build the loaders, so that wrong data sets show before the first epoch."""
+        with preserved_randomness():
+            self.train_loader = build_loader(
+                self.train_dataset,
+                self.batch_size,
+                self.num_workers,
+                self.fraction,
+                self.seed,
+            )
+            self.test_loader = build_loader(
+                self.test_dataset, self.batch_size, self.num_workers
+            )
+        self._backbone_of(runner.model)
+        searched = len(self.train_loader.dataset)
+        if self.k > searched:
+            raise ValueError(
+                f'k={self.k} neighbours of KNNHook need at least as many training '
+                f'samples, but fraction={self.fraction} leaves {searched}.'
+            )
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Evaluate every ``interval`` epochs and after the last one."""
+        if self.every_n_epochs(runner, self.interval) or self.is_last_train_epoch(
+            runner
+        ):
+            self._evaluate(runner)
+
+    def _evaluate(self, runner: Runner) -> None:
+        backbone, preprocessor = self._backbone_of(runner.model)
+        # Each rank keeps its own part of the large set.
+        train = extract_features(
+            backbone, self.train_loader, data_preprocessor=preprocessor, gather=False
+        )
+        test = extract_features(
+            backbone, self.test_loader, data_preprocessor=preprocessor
+        )
+        accuracy = knn_accuracy(
+            *train, *test, k=self.k, temperature=self.temperature, sharded=True
+        )
+        self._report(runner, accuracy)
+
+    def _report(self, runner: Runner, accuracy: dict[str, float]) -> None:
+        epoch = runner.epoch + 1
+        scalars = {f'knn/{name}': value for name, value in accuracy.items()}
+        runner.logger.info(
+            f'k-NN of the {self.of} after epoch {epoch}: '
+            + ', '.join(f'{name} {value:.2f}' for name, value in scalars.items())
+        )
+        # The second file is the one that LoggerHook writes the training log to.
+        runner.visualizer.add_scalars(
+            scalars, step=runner.iter, file_path=f'{runner.timestamp}.json'
+        )
+        runner.message_hub.update_scalars(scalars)
+        history = runner.message_hub.get_info('knn_history', [])
+        entry = dict(epoch=epoch, iter=runner.iter, **accuracy)
+        runner.message_hub.update_info('knn_history', [*history, entry])
+
+    def _backbone_of(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
+        """The backbone to evaluate and the preprocessor of its images."""
+        if is_model_wrapper(model):
+            model = model.module
+        name = 'backbone' if self.of == 'student' else 'target_backbone'
+        if not hasattr(model, name):
+            raise ValueError(
+                f'KNNHook with of={self.of!r} needs a model with .{name}, but '
+                f'{type(model).__name__} has none.'
+            )
+        return getattr(model, name), model.data_preprocessor

@@ -1,0 +1,51 @@
+"""Loaders that read a data set once, in its order."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from mmengine.dataset import DefaultSampler, default_collate
+from mmengine.registry import DATASETS
+from torch.utils.data import DataLoader, Dataset, Subset
+
+
+def build_loader(
+    dataset: dict | Dataset,
+    batch_size: int = 64,
+    num_workers: int = 2,
+    fraction: float = 1.0,
+    seed: int = 0,
+) -> DataLoader:
+    """Build a loader for :func:`extract_features`.
+
+    Args:
+        dataset (dict | Dataset): A data set or its config.
+        batch_size (int): Images per step and rank. Defaults to 64.
+        num_workers (int): Worker processes per rank. Defaults to 2.
+        fraction (float): Share of the samples to read, in (0, 1], rounded up. They are
+            drawn without regard to their labels. Defaults to 1.0.
+        seed (int): Of that draw: the same samples every time and on every rank.
+            Defaults to 0.
+
+    Returns:
+        DataLoader: Batches in the order of the data set, shared among the ranks.
+    """
+    if not 0 < fraction <= 1:
+        raise ValueError(f'fraction must be in (0, 1], but got {fraction}.')
+    if isinstance(dataset, dict):
+        dataset = DATASETS.build(dataset)
+    if len(dataset) == 0:
+        raise ValueError('An evaluation needs samples, but the data set is empty.')
+    if fraction < 1:
+        generator = torch.Generator().manual_seed(seed)
+        chosen = torch.randperm(len(dataset), generator=generator)
+        chosen = chosen[: math.ceil(fraction * len(dataset))].sort().values
+        dataset = Subset(dataset, chosen.tolist())
+    return DataLoader(
+        dataset,
+        batch_size=batch_size,
+        sampler=DefaultSampler(dataset, shuffle=False, seed=seed),
+        num_workers=num_workers,
+        collate_fn=default_collate,
+    )
