@@ -1,1 +1,7 @@
 """From images to views."""
+
+from . import transforms  # noqa: F401
+from .boxes import BoxTable
+from .plain_images import PlainImages
+
+__all__ = ['BoxTable', 'PlainImages']

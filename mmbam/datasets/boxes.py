@@ -1,0 +1,78 @@
+"""The table of boxes that a rank's data-loader workers share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class BoxTable:
+    """One box (h0, w0, h1, w1) in [0, 1] per sample of a data set, or none.
+
+    The rows live in shared memory: what the training process writes is what every
+    data-loader worker reads next, whether the worker was forked or spawned and however
+    long it has been running. Slices and copies are views of the same memory.
+
+    Args:
+        length (int): Number of samples. All of them start without a box.
+    """
+
+    def __init__(self, length: int) -> None:
+        if length < 1:
+            raise ValueError(f'A box table needs at least 1 sample, but got {length}.')
+        # A torch tensor rather than a numpy array: torch hands workers a handle to its
+        # memory where pickling an array would copy it.
+        self._boxes = torch.full((length, 4), float('nan')).share_memory_()
+
+    def __len__(self) -> int:
+        return len(self._boxes)
+
+    def __getitem__(self, index: int) -> tuple[float, float, float, float] | None:
+        """The box of a sample, or None."""
+        box = self._boxes[index].tolist()
+        return None if box[0] != box[0] else tuple(box)
+
+    def __deepcopy__(self, memo: dict) -> BoxTable:
+        return self.slice(0, len(self))
+
+    def slice(self, start: int, stop: int) -> BoxTable:
+        """A table over samples ``start`` to ``stop`` of this one, in the same memory.
+
+        Args:
+            start (int): First sample.
+            stop (int): The sample after the last one.
+        """
+        if not 0 <= start < stop <= len(self):
+            raise ValueError(
+                f'Samples {start} to {stop} are not within a table of {len(self)}.'
+            )
+        view = type(self).__new__(type(self))
+        view._boxes = self._boxes[start:stop]
+        return view
+
+    def write(self, boxes: Tensor) -> None:
+        """Set the boxes of all samples.
+
+        Args:
+            boxes (Tensor): Boxes of shape (length, 4); a row of NaN is no box.
+        """
+        if boxes.shape != self._boxes.shape:
+            raise ValueError(
+                f'A table of {len(self)} samples takes boxes of shape '
+                f'{tuple(self._boxes.shape)}, but got {tuple(boxes.shape)}.'
+            )
+        boxes = boxes.to(self._boxes)
+        low, high = boxes[:, :2], boxes[:, 2:]
+        valid = (low >= 0) & (low < high) & (high <= 1)
+        wrong = (~valid.all(dim=1) & ~boxes.isnan().all(dim=1)).nonzero()
+        if len(wrong):
+            row = int(wrong[0])
+            raise ValueError(
+                'A box is 0 <= h0 < h1 <= 1 and 0 <= w0 < w1 <= 1 in the order '
+                f'(h0, w0, h1, w1), but sample {row} has {boxes[row].tolist()}.'
+            )
+        self._boxes.copy_(boxes)
+
+    def read(self) -> Tensor:
+        """A private copy of all rows, of shape (length, 4)."""
+        return self._boxes.clone()
