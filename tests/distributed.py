@@ -8,7 +8,6 @@ from typing import Any, Callable
 
 import torch
 import torch.multiprocessing as mp
-from mmengine.dist import cleanup_dist, init_dist
 
 
 def _free_port() -> int:
@@ -26,12 +25,12 @@ def _rank_main(rank: int, fn: Callable, world_size: int, port: int, args, queue)
         MASTER_PORT=str(port),
     )
     torch.set_num_threads(1)
-    init_dist('pytorch', backend='gloo')
+    torch.distributed.init_process_group('gloo')
     try:
         queue.put((rank, fn(*args)))
         torch.distributed.barrier()
     finally:
-        cleanup_dist()
+        torch.distributed.destroy_process_group()
 
 
 def run_ranks(fn: Callable, world_size: int, *args: Any) -> list[Any]:

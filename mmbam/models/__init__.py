@@ -1,13 +1,26 @@
 """Backbone, projector, teacher, head and loss of BAM."""
 
+from .bam import BAM
+from .caformer import CAFormer
 from .features import pool_features
+from .head import BAMHead
+from .latents import embed_views
 from .losses import BAMLoss
+from .projector import BAMNeck
 from .saliency import attention_maps, boxes_from_heat_maps, heat_map
+from .teacher import EMATeacher, FrozenTeacher
 
 __all__ = [
+    'BAM',
+    'BAMHead',
     'BAMLoss',
+    'BAMNeck',
+    'CAFormer',
+    'EMATeacher',
+    'FrozenTeacher',
     'attention_maps',
     'boxes_from_heat_maps',
+    'embed_views',
     'heat_map',
     'pool_features',
 ]

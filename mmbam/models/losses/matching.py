@@ -63,11 +63,13 @@ class MatchAttention(torch.autograd.Function):
         rows = max(1, CHUNK // columns.shape[0])
 
         with_grad = ctx.needs_input_grad[0]
-        grad_z = torch.empty_like(z) if with_grad else None
+        grad_z = torch.zeros_like(z) if with_grad else None
         grad_columns = torch.zeros_like(columns) if with_grad and own_targets else None
         loss = z.new_zeros(())
         entropy = z.new_zeros(())
-        for view in range(num_views):
+        # A lone target view has nothing to be matched with.
+        views = range(num_views) if num_targets > 1 else range(1, num_views)
+        for view in views:
             others = [t for t in range(num_targets) if t != view]
             for start in range(0, n, rows):
                 part = slice(start, min(start + rows, n))
@@ -101,7 +103,7 @@ class MatchAttention(torch.autograd.Function):
                 x = x * inverse
                 g.sub_(x.mul_((x * g).sum(dim=-1, keepdim=True))).mul_(inverse * scale)
         ctx.grad_z = grad_z
-        entropy = entropy / (num_views * n * groups)
+        entropy = entropy / (len(views) * n * groups)
         ctx.mark_non_differentiable(entropy)
         return loss * scale, entropy
 

@@ -1,0 +1,35 @@
+"""CAFormer as BAM trains it."""
+
+from __future__ import annotations
+
+from mmpretrain.models.backbones import TIMMBackbone
+from timm.models.metaformer import StarReLU
+from torch import nn
+
+from mmbam.registry import MODELS
+
+
+@MODELS.register_module()
+class CAFormer(TIMMBackbone):
+    """timm's CAFormer with GELU in place of StarReLU and no residual scaling.
+
+    Convolutions in the first two stages and attention in the last two, from `MetaFormer
+    Baselines for Vision <https://arxiv.org/abs/2210.13452>`_.
+
+    Args:
+        arch (str): ``'s18'``, ``'s36'``, ``'m36'`` or ``'b36'``. Defaults to ``'m36'``.
+        **kwargs: Handed to timm, ``drop_path_rate`` for example.
+    """
+
+    def __init__(self, arch: str = 'm36', **kwargs) -> None:
+        archs = ('s18', 's36', 'm36', 'b36')
+        if arch not in archs:
+            raise ValueError(f'arch must be one of {archs}, but got {arch!r}.')
+        super().__init__(
+            model_name=f'caformer_{arch}', res_scale_init_values=(None,) * 4, **kwargs
+        )
+        # Only the activation of the MLPs is an argument of timm's.
+        for module in list(self.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, StarReLU):
+                    setattr(module, name, nn.GELU())

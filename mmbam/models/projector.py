@@ -1,0 +1,66 @@
+"""The projector g, as a neck."""
+
+from __future__ import annotations
+
+from mmcv.cnn import build_activation_layer, build_norm_layer
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+
+from mmbam.registry import MODELS
+
+
+@MODELS.register_module()
+class BAMNeck(BaseModule):
+    """Projector of BAM: linear layers with an activation in between (App. C).
+
+    Args:
+        in_channels (int): Width of the backbone's embedding.
+        hid_channels (int): Width of the hidden layers. Defaults to 4096.
+        out_channels (int): Width of the latents. With a frozen teacher it must be the
+            width of that teacher's latents. Defaults to 4096.
+        num_layers (int): Number of linear layers. Defaults to 3.
+        act_cfg (dict): GELU for ViT and CAFormer, ReLU for ResNet. Defaults to
+            ``dict(type='GELU')``.
+        norm_cfg (dict, optional): Batch norm after every layer, the last one without
+            affine parameters: needed without a teacher, to be left out with one.
+            Defaults to None.
+        init_cfg (dict): Defaults to a truncated normal of deviation 0.02.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hid_channels: int = 4096,
+        out_channels: int = 4096,
+        num_layers: int = 3,
+        act_cfg: dict = dict(type='GELU'),  # noqa: B006 (only read)
+        norm_cfg: dict | None = None,
+        init_cfg: dict | list | None = dict(  # noqa: B006
+            type='TruncNormal', layer='Linear', std=0.02, bias=0.0
+        ),
+    ) -> None:
+        super().__init__(init_cfg)
+        if num_layers < 1:
+            raise ValueError(f'num_layers must be at least 1, but got {num_layers}.')
+        widths = [in_channels] + [hid_channels] * (num_layers - 1) + [out_channels]
+        layers: list[nn.Module] = []
+        for index, (width_in, width_out) in enumerate(zip(widths, widths[1:])):
+            last = index == num_layers - 1
+            layers.append(nn.Linear(width_in, width_out))
+            if norm_cfg is not None:
+                cfg = dict(norm_cfg, affine=False) if last else norm_cfg
+                layers.append(build_norm_layer(cfg, width_out)[1])
+            if not last:
+                layers.append(build_activation_layer(act_cfg))
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Project embeddings (n, in_channels) to latents (n, out_channels)."""
+        if embeddings.shape[-1] != self.in_channels:
+            raise ValueError(
+                f'BAMNeck has in_channels={self.in_channels}, but the backbone gives '
+                f'embeddings of width {embeddings.shape[-1]}.'
+            )
+        return self.layers(embeddings)
