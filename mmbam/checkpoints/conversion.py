@@ -1,0 +1,59 @@
+"""Write the weights of one library so that another reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .names import to_mmpretrain, to_timm
+from .reading import read_weights
+from .selection import is_head, select_backbone
+
+FORMATS = ('mmpretrain', 'timm', 'release')
+
+
+def convert_checkpoint(
+    path: str | Path, out: str | Path, to: str, source: str = 'auto'
+) -> dict[str, Tensor]:
+    """Convert a backbone between this project, the authors' release and timm.
+
+    ViT, ResNet and CAFormer (any network that runs through mmpretrain's TIMMBackbone)
+    are known. Weights of heads, necks and projectors are left out.
+
+    Args:
+        path (str | Path): A checkpoint of any of the three; see :func:`read_weights`.
+        out (str | Path): The file to write.
+        to (str): ``'mmpretrain'``: ``state_dict`` with ``backbone.*``, as this project
+            and OpenMMLab's ``init_cfg`` read it. ``'timm'``: a plain state dict with
+            timm's names. ``'release'``: timm's names with the prefix
+            ``teacher.backbone.`` or ``student.backbone.``.
+        source (str): ``'teacher'``, ``'student'`` or ``'auto'``; see
+            :func:`select_backbone`. Defaults to ``'auto'``.
+
+    Returns:
+        dict[str, Tensor]: The weights as they were written.
+    """
+    if to not in FORMATS:
+        raise ValueError(f'to must be one of {FORMATS}, but got {to!r}.')
+    weights, source = select_backbone(read_weights(path), source)
+    # CAFormer's final norm is in timm's head, and part of its features.
+    weights = {
+        name: value.clone()
+        for name, value in weights.items()
+        if not is_head(to_timm(name)) or to_timm(name).startswith('head.norm.')
+    }
+    if to == 'mmpretrain':
+        names = to_mmpretrain(weights)
+        converted = {f'backbone.{names[name]}': weights[name] for name in weights}
+        content = dict(state_dict=converted, meta={})
+    else:
+        prefix = '' if to == 'timm' else f'{source}.backbone.'
+        converted = {prefix + to_timm(name): weights[name] for name in weights}
+        content = converted
+    if not converted:
+        raise ValueError(f'The {source} in {str(path)!r} has no backbone to convert.')
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
+    torch.save(content, out)
+    return converted

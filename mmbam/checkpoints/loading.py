@@ -1,0 +1,102 @@
+"""Hand a backbone its weights: all of them, or none and a reason."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import torch
+from mmpretrain.models.utils import resize_pos_embed
+from torch import Tensor, nn
+
+from .names import to_timm
+from .reading import read_weights
+from .selection import is_head, select_backbone
+
+
+def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -> str:
+    """Load a backbone's weights from a checkpoint of ours, the authors' or timm.
+
+    Every weight of the backbone must be in the file, with its shape, and every weight
+    of the file's backbone must have its place; otherwise nothing is loaded. Weights of
+    heads, necks and projectors in the file are passed over. Position embeddings of
+    another grid are resized.
+
+    Args:
+        backbone (nn.Module): A backbone of mmpretrain or timm.
+        path (str | Path): The checkpoint; see :func:`read_weights`.
+        source (str): ``'teacher'``, ``'student'`` or ``'auto'``; see
+            :func:`select_backbone`. Defaults to ``'auto'``.
+
+    Returns:
+        str: Whose weights were loaded, ``'teacher'`` or ``'student'``.
+    """
+    weights, source = select_backbone(read_weights(path), source)
+    expected = backbone.state_dict()
+    # Both sides by their names in timm, so that either may be of either library.
+    places = {to_timm(name): name for name in expected}
+    fitted, left_over, misshapen = {}, [], []
+    for name, value in weights.items():
+        place = places.get(to_timm(name))
+        if place is None:
+            if not is_head(to_timm(name)):
+                left_over.append(name)
+            continue
+        if place.split('.')[-1] == 'pos_embed':
+            value = _fit_position_embedding(value, expected[place], backbone)
+        if value.shape != expected[place].shape:
+            shapes = tuple(value.shape), tuple(expected[place].shape)
+            misshapen.append(f'{place} {shapes[0]} for {shapes[1]}')
+        fitted[place] = value
+    missing = [
+        name
+        for name in expected
+        # A counter that old files lack and that no output depends on.
+        if name not in fitted and not name.endswith('num_batches_tracked')
+    ]
+    complaints = [
+        f'{what} {", ".join(names)}'
+        for what, names in (
+            ('missing:', missing),
+            ('left over:', left_over),
+            ('of another shape:', misshapen),
+        )
+        if names
+    ]
+    if complaints:
+        raise ValueError(
+            f'The {source} in {str(path)!r} does not fit {type(backbone).__name__}; '
+            + '; '.join(complaints)
+            + '.'
+        )
+    backbone.load_state_dict({**expected, **fitted})
+    return source
+
+
+def _fit_position_embedding(
+    value: Tensor, expected: Tensor, backbone: nn.Module
+) -> Tensor:
+    """Resize to the backbone's grid; what cannot be is returned as it is."""
+    network = getattr(backbone, 'timm_model', backbone)
+    patches = getattr(network, 'patch_embed', None)
+    # mmpretrain's and timm's name for the height and width in patches.
+    grid = getattr(patches, 'init_out_size', getattr(patches, 'grid_size', None))
+    if grid is None or value.dim() != 3 or value.shape[-1] != expected.shape[-1]:
+        return value
+    wanted = expected.shape[1] - grid[0] * grid[1]
+    # How many embeddings of [cls] and the like lead the file's, whose grid is square.
+    for extra in dict.fromkeys((wanted, 1, 0, 2)):
+        side = math.isqrt(max(value.shape[1] - extra, 0))
+        if side and side * side + extra == value.shape[1]:
+            break
+    else:
+        return value
+    tokens, positions = value[:, :extra], value[:, extra:]
+    if extra > wanted:
+        tokens = tokens[:, :wanted]
+    elif extra < wanted:  # a token without a position had zeros added
+        zeros = value.new_zeros(1, wanted - extra, value.shape[-1])
+        tokens = torch.cat([tokens, zeros], dim=1)
+    mode = getattr(backbone, 'interpolate_mode', 'bicubic')
+    positions = resize_pos_embed(positions, (side, side), tuple(grid), mode, 0)
+    return torch.cat([tokens, positions], dim=1)
