@@ -1,0 +1,100 @@
+"""Localise what a network sees in every image of a data set."""
+
+from __future__ import annotations
+
+import sys
+from multiprocessing.context import BaseContext
+
+import torch
+from mmengine.dist import all_gather, all_gather_object, get_dist_info
+from mmengine.utils import ProgressBar
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from mmbam.datasets.plain_images import PlainImages
+from mmbam.evaluation.features import frozen, preserved_randomness
+from mmbam.models.saliency import boxes_from_heat_maps, heat_map
+
+MAX_MESSAGES = 10
+
+
+def localize(
+    backbone: nn.Module,
+    data_preprocessor: nn.Module,
+    images: PlainImages,
+    batch_size: int = 256,
+    num_workers: int = 4,
+    threshold: float = 0.1,
+    start_method: str | BaseContext | None = None,
+    progress: bool = True,
+) -> tuple[Tensor, int, list[str]]:
+    """Find the box of every image, all ranks sharing the work.
+
+    The backbone's modes and the random state are as before afterwards.
+
+    Args:
+        backbone (nn.Module): Any network that :func:`mmbam.models.heat_map` knows.
+        data_preprocessor (nn.Module): The model's, which normalises the images.
+        images (PlainImages): The images.
+        batch_size (int): Images in a batch. Defaults to 256.
+        num_workers (int): Data-loader workers of each rank. Defaults to 4.
+        threshold (float): What counts as warm in a heat map. Defaults to 0.1.
+        start_method (str | BaseContext, optional): How workers start, as for a data
+            loader. Defaults to None, which means the process's default.
+        progress (bool): Whether rank 0 shows a bar with the time left. Defaults to
+            True.
+
+    Returns:
+        tuple: The boxes of shape (len(images), 4), NaN for an image that could not be
+        read; how many could not be; and a message about some of them. The same on
+        every rank.
+    """
+    rank, world_size = get_dist_info()
+    # Batches and not images are dealt out: a batch holds the same images, and gives
+    # the same bits, on any number of ranks.
+    starts = range(0, len(images), batch_size)
+    batches = [
+        range(start, min(start + batch_size, len(images)))
+        for start in starts[rank::world_size]
+    ]
+    loader = DataLoader(
+        images,
+        batch_sampler=batches,
+        num_workers=num_workers,
+        collate_fn=_collate,
+        multiprocessing_context=start_method,
+        pin_memory=torch.cuda.is_available(),
+    )
+    rounds = -(-len(starts) // world_size)
+    boxes = torch.full((rounds, batch_size, 4), float('nan'))
+    failed, messages = 0, []
+    bar = None
+    if progress and rank == 0:
+        bar = ProgressBar(len(images), file=sys.stdout)
+    with frozen(backbone), preserved_randomness():
+        for number, (batch, errors) in enumerate(loader):
+            inputs = data_preprocessor(dict(inputs=batch, data_samples=None))['inputs']
+            found = boxes_from_heat_maps(
+                heat_map(backbone, inputs), threshold, size=images.size
+            ).cpu()
+            readable = torch.tensor([not error for error in errors])
+            boxes[number, : len(batch)][readable] = found[readable]
+            failed += len(batch) - int(readable.sum())
+            messages += [e for e in errors if e][: MAX_MESSAGES - len(messages)]
+            if bar is not None:
+                left = len(images) - bar.completed
+                bar.update(min(len(batch) * world_size, left))
+    if bar is not None:
+        bar.file.write('\n')
+    gathered = torch.stack(all_gather(boxes), dim=1)  # (rounds, ranks, batch, 4)
+    reports = all_gather_object((failed, messages))
+    return (
+        gathered.flatten(0, 2)[: len(images)],
+        sum(failed for failed, _ in reports),
+        [message for _, messages in reports for message in messages],
+    )
+
+
+def _collate(samples: list[tuple[Tensor, str]]) -> tuple[Tensor, list[str]]:
+    images, errors = zip(*samples)
+    return torch.stack(images), list(errors)
