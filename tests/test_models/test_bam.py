@@ -1,0 +1,312 @@
+"""The algorithm: registries, views, teachers, precision, several ranks."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from mmengine.logging import MessageHub
+from mmengine.registry import MODELS, DefaultScope
+
+from mmbam.models import BAM, CAFormer, EMATeacher, FrozenTeacher
+from tests.distributed import run_ranks
+from tests.tiny import RESNET, VIT, bam_config, make_views
+
+EMA = dict(type='mmbam.EMATeacher')
+
+
+def build(seed: int = 0, **kwargs) -> BAM:
+    torch.manual_seed(seed)
+    model = MODELS.build(bam_config(**kwargs))
+    model.init_weights()
+    return model
+
+
+def gradients(model, views) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    model(views, mode='loss')['loss'].backward()
+    return {n: p.grad.clone() for n, p in model.named_parameters() if p.requires_grad}
+
+
+@pytest.mark.parametrize('scope', ['mmengine', 'mmpretrain', 'mmdet', 'mmseg'])
+def test_builds_from_the_config_of_any_project(scope):
+    with DefaultScope.overwrite_default_scope(scope):
+        assert isinstance(build(teacher=EMA), BAM)
+
+
+@pytest.mark.parametrize('backbone', [VIT, RESNET], ids=['vit', 'resnet'])
+@pytest.mark.parametrize('teacher', [None, EMA], ids=['alone', 'ema'])
+@pytest.mark.parametrize('num_local', [0, 1, 3])
+def test_every_trainable_weight_gets_a_gradient(backbone, teacher, num_local):
+    model = build(backbone=backbone, teacher=teacher, num_views=2 + num_local)
+    grads = gradients(model, make_views(num_local=num_local))
+    assert grads
+    for name, grad in grads.items():
+        assert grad.isfinite().all() and grad.any(), name
+    assert not any(name.startswith('teacher') for name in grads)
+
+
+def test_views_of_one_size_go_through_the_backbone_together():
+    model = build(num_views=5)
+    sizes = []
+    model.backbone.register_forward_hook(lambda m, x, y: sizes.append(x[0].shape))
+    views = make_views(n=4, num_local=3)
+    model(views, mode='loss')
+    assert [tuple(s) for s in sizes] == [(8, 3, 32, 32), (12, 3, 16, 16)]
+
+
+def test_latents_keep_the_order_of_the_views():
+    from mmbam.models import embed_views
+
+    model = build().eval()
+    a, b, c, d = make_views()
+    mixed = embed_views(model.backbone, model.neck, [a, c, b, d]).chunk(4)
+    for z, view in zip(mixed, [a, c, b, d]):
+        alone = embed_views(model.backbone, model.neck, [view])
+        torch.testing.assert_close(z, alone)
+
+
+def test_a_pipeline_with_another_number_of_views_is_named():
+    with pytest.raises(ValueError, match='makes 3 views.*num_views is 4'):
+        build()(make_views(num_local=1), mode='loss')
+
+
+def test_health_signs_are_logged_and_do_not_count_as_loss():
+    model = build()
+    losses = model(make_views(), mode='loss')
+    assert set(losses) == {'loss', 'entropy_a', 'entropy_b'}
+    total, logged = model.parse_losses(losses)
+    assert total == losses['loss']
+    assert logged['entropy_a'] > 0 and logged['entropy_b'] > 0
+
+
+class TestEMATeacher:
+    def test_starts_as_the_student_and_sees_only_the_targets(self):
+        model = build(teacher=EMA)
+        for own, other in zip(model.teacher.parameters(), student(model)):
+            assert torch.equal(own, other)
+        seen = []
+        model.teacher.register_forward_hook(lambda m, x, y: seen.append(len(x[0])))
+        model(make_views(), mode='loss')
+        assert seen == [2]
+
+    def test_sees_all_views_if_all_rows_are_balanced(self):
+        model = build(teacher=EMA, balance_rows='all')
+        seen = []
+        model.teacher.register_forward_hook(lambda m, x, y: seen.append(len(x[0])))
+        model(make_views(), mode='loss')
+        assert seen == [4]
+
+    @pytest.mark.parametrize('progress, momentum', [(0, 0.9), (0.5, 0.95), (1, 1.0)])
+    def test_momentum_rises_on_a_cosine(self, progress, momentum):
+        model = build(teacher=dict(EMA, momentum=0.9))
+        before = [p.clone() for p in model.teacher.parameters()]
+        with torch.no_grad():
+            for p in student(model):
+                p.add_(torch.randn_like(p))
+        model.teacher.update(model.backbone, model.neck, progress)
+        for old, new, other in zip(before, model.teacher.parameters(), student(model)):
+            torch.testing.assert_close(new, momentum * old + (1 - momentum) * other)
+
+    def test_is_updated_with_the_runners_progress_before_its_forward(self):
+        model = build(teacher=dict(EMA, momentum=0.0, end_momentum=0.0))
+        hub = MessageHub.get_current_instance()
+        hub.update_info('iter', 3)
+        hub.update_info('max_iters', 10)
+        calls = []
+        update, forward = model.teacher.update, model.teacher.forward
+        model.teacher.update = lambda *a: (calls.append(a[-1]), update(*a))
+        model.teacher.forward = lambda x: (calls.append('forward'), forward(x))[1]
+        model(make_views(), mode='loss')
+        assert calls == [0.3, 'forward']
+
+    def test_wrong_momentum_is_named(self):
+        with pytest.raises(ValueError, match='momentum must lie in 0..1'):
+            EMATeacher(momentum=1.5)
+
+
+def student(model):
+    return [*model.backbone.parameters(), *model.neck.parameters()]
+
+
+class TestFrozenTeacher:
+    def test_another_architecture_and_width_teaches(self, tmp_path):
+        teacher = MODELS.build(VIT)
+        teacher.init_weights()
+        path = tmp_path / 'teacher.pth'
+        torch.save(dict(state_dict=teacher.state_dict()), path)
+        cfg = bam_config(
+            backbone=RESNET,
+            teacher=dict(
+                type='mmbam.FrozenTeacher', backbone=VIT, checkpoint=str(path)
+            ),
+        )
+        cfg['neck']['out_channels'] = 32
+        model = MODELS.build(cfg)
+        model.init_weights()
+        model.train()
+        assert isinstance(model.teacher, FrozenTeacher)
+        assert not model.teacher.training and model.backbone.training
+        assert model.target_backbone is model.backbone
+        grads = gradients(model, make_views())
+        assert not any('teacher' in name for name in grads)
+        for key, value in teacher.state_dict().items():
+            assert torch.equal(model.teacher.backbone.state_dict()[key], value), key
+
+    def test_a_checkpoint_that_does_not_fit_is_refused(self, tmp_path):
+        path = tmp_path / 'other.pth'
+        torch.save(dict(state_dict=MODELS.build(RESNET).state_dict()), path)
+        with pytest.raises(Exception, match='missing'):
+            FrozenTeacher(backbone=dict(VIT), checkpoint=str(path))
+
+    def test_latents_of_another_width_are_named(self):
+        cfg = bam_config(teacher=dict(type='mmbam.FrozenTeacher', backbone=VIT))
+        with pytest.raises(ValueError, match='width'):
+            MODELS.build(cfg)(make_views(), mode='loss')
+
+
+def test_projector_normalises_after_every_layer_the_last_without_affine():
+    model = build(norm_cfg=dict(type='BN1d'))
+    norms = [m for m in model.neck.modules() if isinstance(m, torch.nn.BatchNorm1d)]
+    assert [norm.affine for norm in norms] == [True, True, False]
+    assert not any(
+        isinstance(m, torch.nn.BatchNorm1d) for m in build(teacher=EMA).modules()
+    )
+    with pytest.raises(ValueError, match='in_channels=32.*width 7'):
+        model.neck(torch.randn(2, 7))
+
+
+def test_caformer_has_neither_star_relu_nor_residual_scale():
+    model = CAFormer('s18')
+    names = {type(m).__name__ for m in model.modules()}
+    assert 'GELU' in names and 'StarReLU' not in names
+    assert not any('res_scale' in n for n, _ in model.named_parameters())
+    assert model(torch.randn(1, 3, 64, 64))[-1].shape == (1, 512, 2, 2)
+    with pytest.raises(ValueError, match="arch must be one of .*but got 'x'"):
+        CAFormer('x')
+
+
+def timm_backbone(name, **kwargs):
+    return dict(type='mmpretrain.TIMMBackbone', model_name=name, **kwargs)
+
+
+@pytest.mark.parametrize(
+    'backbone, width',
+    [
+        (timm_backbone('resnet18'), 512),
+        (
+            timm_backbone(
+                'vit_tiny_patch16_224', depth=2, img_size=32, dynamic_img_size=True
+            ),
+            192,
+        ),
+    ],
+    ids=['cnn', 'vit'],
+)
+def test_timm_backbones_train(backbone, width):
+    cfg = bam_config()
+    cfg['backbone'] = backbone
+    cfg['neck']['in_channels'] = width
+    grads = gradients(MODELS.build(cfg), make_views())
+    assert all(g.isfinite().all() for g in grads.values())
+
+
+@pytest.mark.parametrize('backbone', [VIT, RESNET], ids=['vit', 'resnet'])
+def test_gradient_checkpointing_gives_the_same_gradients(backbone):
+    expected = gradients(build(backbone=backbone, teacher=EMA), make_views())
+    torch.manual_seed(0)
+    cfg = bam_config(backbone=backbone, teacher=EMA)
+    model = MODELS.build(dict(cfg, grad_checkpointing=True))
+    model.init_weights()
+    calls = []
+    if backbone is VIT:
+        block = model.backbone.layers[0].attn
+    else:
+        block = model.backbone.layer1[0].conv1
+    block.register_forward_hook(lambda *_: calls.append(1))
+    for name, grad in gradients(model, make_views()).items():
+        torch.testing.assert_close(grad, expected[name])
+    assert len(calls) == 4  # two sizes, each once more in the backward pass
+
+
+def test_gradient_checkpointing_names_a_backbone_it_does_not_know():
+    cfg = bam_config()
+    cfg['backbone'] = dict(type='mmpretrain.LeNet5')
+    with pytest.raises(TypeError, match='LeNet5'):
+        MODELS.build(dict(cfg, grad_checkpointing=True))
+
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+def test_mixed_precision_is_close_to_full(dtype):
+    if dtype == torch.float16 and not torch.cuda.is_available():
+        # Convolutions of half floats have no CPU kernel: the projector alone.
+        model = build(teacher=EMA).neck
+        z = model(torch.randn(24, 32)).half()
+        loss = MODELS.build(dict(type='mmbam.BAMLoss', num_views=4))(z, z[:12].detach())
+        assert loss.isfinite()
+        return
+    model = build(teacher=EMA)
+    expected = model(make_views(), mode='loss')['loss']
+    model = build(teacher=EMA)
+    with torch.autocast('cpu', dtype=dtype):
+        loss = model(make_views(), mode='loss')['loss']
+    loss.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=0.02)
+
+
+def test_torch_compile_gives_the_same_step():
+    model = build(teacher=EMA)
+    expected = model(make_views(), mode='loss')['loss']
+    model = build(teacher=EMA)
+    compiled = torch.compile(model.forward, backend='aot_eager')
+    loss = compiled(make_views(), mode='loss')['loss']
+    loss.backward()
+    torch.testing.assert_close(loss, expected)
+
+
+# Several ranks ---------------------------------------------------------------------
+
+CASES = [
+    dict(teacher=teacher, **loss)
+    for teacher, loss in itertools.product(
+        (None, EMA), (dict(), dict(positive_mask=None), dict(top_k=3))
+    )
+]
+
+
+def gradients_of_share(splits: list[slice]):
+    """Gradients that distributed training of this rank's images gives, as numpy."""
+    from mmengine.dist import get_rank
+    from mmengine.model import MMDistributedDataParallel
+
+    results = []
+    for case in CASES:
+        model = build(**case)
+        # Away from the start, where the teacher is the student, and where layer norm
+        # blows up the rounding of a [cls] token that is next to nothing.
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(torch.randn_like(p), alpha=0.1)
+        model = MMDistributedDataParallel(model)
+        views = [view[splits[get_rank()]] for view in make_views()]
+        loss = model(views, mode='loss')['loss']
+        loss.backward()
+        grads = {
+            n: p.grad.numpy() for n, p in model.named_parameters() if p.requires_grad
+        }
+        results.append((loss.item(), grads))
+    return results
+
+
+def test_two_ranks_give_the_loss_and_gradient_of_one():
+    (whole,) = run_ranks(gradients_of_share, 1, [slice(0, 6)])
+    halves = run_ranks(gradients_of_share, 2, [slice(0, 3), slice(3, 6)])
+    for case, one, *two in zip(CASES, whole, *halves):
+        mean = np.mean([loss for loss, _ in two])
+        assert mean == pytest.approx(one[0], rel=1e-5), case
+        for name, grad in one[1].items():
+            for _, other in two:
+                error = np.linalg.norm(other[name] - grad) / np.linalg.norm(grad)
+                assert error < 1e-5, (case, name)
