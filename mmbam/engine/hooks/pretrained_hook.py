@@ -1,0 +1,65 @@
+"""Start a downstream training from a pre-trained backbone, all of it."""
+
+from __future__ import annotations
+
+import os
+
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+
+from mmbam.checkpoints import load_backbone
+from mmbam.checkpoints.selection import SOURCES
+from mmbam.registry import HOOKS
+
+
+@HOOKS.register_module()
+class PretrainedBackboneHook(Hook):
+    """Load ``model.backbone`` strictly before training begins.
+
+    What ``init_cfg=dict(type='Pretrained')`` of OpenMMLab does with a warning for each
+    weight that does not fit, this hook does for all weights or with an error. It works
+    in configs of mmpretrain, mmdet and mmsegmentation, and for BAM itself, whose moving
+    average then starts equal to the student. A resumed run keeps its own weights.
+
+    Args:
+        checkpoint (str, optional): A checkpoint of this project, of the authors'
+            release or of timm. Every rank reads it, so every machine needs it. Defaults
+            to None: the file that the environment variable ``MMBAM_CHECKPOINT`` names.
+        source (str): ``'teacher'``, ``'student'``, or ``'auto'`` for the teacher where
+            it is a moving average; see :func:`mmbam.checkpoints.select_backbone`.
+            Defaults to ``'auto'``.
+    """
+
+    # Before hooks that look at the weights when training begins.
+    priority = 'VERY_HIGH'
+
+    def __init__(self, checkpoint: str | None = None, source: str = 'auto') -> None:
+        if source not in SOURCES:
+            raise ValueError(
+                f'source of PretrainedBackboneHook must be one of {SOURCES}, but got '
+                f'{source!r}.'
+            )
+        self.checkpoint = checkpoint
+        self.source = source
+
+    def before_train(self, runner: Runner) -> None:
+        """Load the weights, on every rank by itself.
+
+        A distributed wrapper shared the first rank's weights when it was made, which
+        was earlier.
+        """
+        if runner.iter > 0:
+            runner.logger.info('Resumed: the backbone keeps the weights of the run.')
+            return
+        checkpoint = self.checkpoint or os.environ.get('MMBAM_CHECKPOINT')
+        if not checkpoint:
+            raise ValueError(
+                'PretrainedBackboneHook needs a checkpoint: set its argument '
+                'checkpoint or the environment variable MMBAM_CHECKPOINT to a file.'
+            )
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        source = load_backbone(model.backbone, checkpoint, self.source)
+        if hasattr(model, 'init_teacher'):
+            model.init_teacher()
+        runner.logger.info(f'Loaded the {source} of {checkpoint} into the backbone.')
