@@ -1,0 +1,33 @@
+default_scope = 'mmpretrain'
+
+default_hooks = dict(
+    runtime_info=dict(type='RuntimeInfoHook'),
+    timer=dict(type='IterTimerHook'),
+    logger=dict(type='LoggerHook', interval=50),
+    param_scheduler=dict(type='ParamSchedulerHook'),
+    checkpoint=dict(type='CheckpointHook', interval=10, max_keep_ckpts=3),
+    sampler_seed=dict(type='DistSamplerSeedHook'),
+)
+
+env_cfg = dict(
+    cudnn_benchmark=True,
+    mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0),
+    dist_cfg=dict(backend='nccl'),
+)
+
+vis_backends = [dict(type='LocalVisBackend')]
+visualizer = dict(type='UniversalVisualizer', vis_backends=vis_backends)
+log_processor = dict(
+    window_size=50,
+    # Means over the window, of the health signs as well as of the loss.
+    custom_cfg=[
+        dict(data_src=name, method='mean', window_size=50)
+        for name in ('entropy_a', 'entropy_b')
+    ],
+)
+log_level = 'INFO'
+
+load_from = None
+resume = False
+randomness = dict(seed=0)
+sync_bn = 'torch'  # where there is batch norm, and more than one GPU

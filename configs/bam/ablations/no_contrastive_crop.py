@@ -1,0 +1,5 @@
+_base_ = '../vit-s16_150e.py'
+
+custom_hooks = [
+    hook for hook in _base_.custom_hooks if hook['type'] != 'mmbam.LocalizeHook'
+]

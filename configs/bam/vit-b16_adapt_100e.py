@@ -1,0 +1,33 @@
+"""Start from existing weights, to adapt a pre-trained backbone to images of one's own.
+
+    export MMBAM_CHECKPOINT=/path/to/pretrained.pth
+    tools/dist_train.sh configs/bam/vit-b16_adapt_100e.py 8 --auto-scale-lr \
+        --cfg-options train_dataloader.dataset.data_root=/path/to/images
+"""
+
+_base_ = './vit-b16_300e.py'
+
+train_dataloader = dict(
+    dataset=dict(
+        _delete_=True,
+        type='CustomDataset',
+        data_root='data/images',
+        with_label=False,
+        pipeline=_base_.train_pipeline,
+    )
+)
+
+# Weights that are good already want small steps, and boxes from the first epoch on.
+train_cfg = dict(max_epochs=100)
+optim_wrapper = dict(optimizer=dict(lr=0.0003))
+param_scheduler = [
+    dict(_base_.param_scheduler[0], end=5),
+    dict(_base_.param_scheduler[1], begin=5, end=100),
+    dict(_base_.param_scheduler[2], end=100),
+]
+custom_hooks = [
+    # Every weight of the backbone arrives, or training does not start.
+    dict(type='mmbam.PretrainedBackboneHook'),
+    dict(type='mmbam.SeedByEpochHook'),
+    dict(type='mmbam.LocalizeHook', start_epoch=0, interval=20),
+]

@@ -1,0 +1,9 @@
+"""The baseline of Table 1, which the configs in ablations/ take something from."""
+
+_base_ = './vit-s16_300e.py'
+
+train_cfg = dict(max_epochs=150)
+param_scheduler = [
+    dict(scheduler, end=min(scheduler['end'], 150))
+    for scheduler in _base_.param_scheduler
+]
