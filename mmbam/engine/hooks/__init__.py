@@ -4,5 +4,12 @@ from .knn_hook import KNNHook
 from .localize_hook import LocalizeHook
 from .pretrained_hook import PretrainedBackboneHook
 from .seed_by_epoch_hook import SeedByEpochHook
+from .tau_b_hook import TauBHook
 
-__all__ = ['KNNHook', 'LocalizeHook', 'PretrainedBackboneHook', 'SeedByEpochHook']
+__all__ = [
+    'KNNHook',
+    'LocalizeHook',
+    'PretrainedBackboneHook',
+    'SeedByEpochHook',
+    'TauBHook',
+]

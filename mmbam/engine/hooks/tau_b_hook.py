@@ -1,0 +1,41 @@
+"""The temperature of the targets over the first epochs."""
+
+from __future__ import annotations
+
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.runner import Runner
+
+from mmbam.registry import HOOKS
+
+
+@HOOKS.register_module()
+class TauBHook(Hook):
+    """Move ``tau_b`` of the loss on a line over the first epochs.
+
+    Without this hook it is constant, as in the paper. A start below the final value
+    gives sharper targets while the network knows little.
+
+    Args:
+        start (float): Temperature of the first epoch.
+        end (float): Temperature from epoch ``epochs`` on. Defaults to 0.05.
+        epochs (int): How long the way takes. Defaults to 30.
+    """
+
+    def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
+        for name, value in dict(start=start, end=end, epochs=epochs).items():
+            if not value > 0:
+                raise ValueError(
+                    f'{name} of TauBHook must be positive, but got {value}.'
+                )
+        self.start = start
+        self.end = end
+        self.epochs = epochs
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Set the temperature of the epoch that begins."""
+        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        share = min(runner.epoch / self.epochs, 1.0)
+        tau_b = self.start + (self.end - self.start) * share
+        model.head.loss_module.tau_b = tau_b
+        runner.message_hub.update_scalar('train/tau_b', tau_b)
