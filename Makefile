@@ -1,0 +1,41 @@
+# Every target sets up what it needs, in VENV, and mends it where it is broken.
+VENV ?= .venv
+PYTHON ?= $(shell for p in python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null \
+	&& echo $$p && break; done)
+RUN = '$(VENV)/bin/python'
+DEMO_ARGS ?=
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint clean core dense
+
+help:
+	@echo 'make demo    pre-train a tiny network on made images and show what it learned'
+	@echo '             (DEMO_ARGS="...": see tools/demo.py --help)'
+	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
+	@echo 'make lint    check the style alone'
+	@echo 'make core    only set up what pre-training needs'
+	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
+	@echo 'make clean   remove caches and build files; the environment stays'
+	@echo 'VENV=folder (default .venv) and PYTHON=python3.11 choose where and with what.'
+
+core dense:
+	@test -n '$(PYTHON)' || { echo 'Python 3.11 was not found: install it or pass' \
+		'PYTHON=/path/to/python3.11.' >&2; exit 1; }
+	@'$(PYTHON)' tools/setup_env $@ --venv '$(VENV)'
+
+demo: core
+	$(RUN) tools/demo.py $(DEMO_ARGS)
+
+test: dense
+	$(RUN) -m ruff check .
+	$(RUN) -m pytest $(PYTEST_ARGS)
+
+lint: dense
+	$(RUN) -m ruff check .
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache
+	find mmbam configs tools tests benchmarks -name __pycache__ -type d -prune \
+		-exec rm -rf {} +

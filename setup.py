@@ -1,0 +1,59 @@
+"""Package mmbam.
+
+The OpenMMLab stack comes under two sets of names (the classic packages, and the
+maintained forks for newer torch), and torch itself is often chosen by hand for a GPU.
+So only packages with one name are required here; ``import mmbam`` checks the others.
+"""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+VERSION = re.search(
+    r"__version__ = '(.+)'", (ROOT / 'mmbam/version.py').read_text('utf-8')
+)[1]
+README = ROOT / 'README.md'
+
+setup(
+    name='mmbam',
+    version=VERSION,
+    description='Balanced self-Attention Matching (BAM) for OpenMMLab',
+    long_description=README.read_text('utf-8') if README.exists() else '',
+    long_description_content_type='text/markdown',
+    license='Apache-2.0',
+    classifiers=[
+        'License :: OSI Approved :: Apache Software License',
+        'Programming Language :: Python :: 3',
+        'Topic :: Scientific/Engineering :: Artificial Intelligence',
+    ],
+    packages=find_packages(include=['mmbam', 'mmbam.*']),
+    # Links to configs/, tools/ and model-index.yml, where mim and mmengine look for
+    # them: `_base_ = 'mmbam::bam/vit-b16_300e.py'` works from any project.
+    package_data={'mmbam': ['.mim/**/*']},
+    python_requires='>=3.9',
+    install_requires=[
+        'matplotlib',
+        'numpy',
+        'packaging',
+        'scikit-image',
+        'scikit-learn',
+        'timm>=1.0',
+    ],
+    extras_require={
+        # torch 2.0 to 2.4. mmcv stands in no list: its wheels are chosen by torch and
+        # CUDA version, and mmcv-lite is enough for pre-training.
+        'classic': ['mmengine>=0.10.4,<1', 'mmpretrain>=1.2,<1.3'],
+        'dense': ['mmdet>=3.3,<3.4', 'mmsegmentation>=1.2.2,<1.3', 'ftfy', 'regex'],
+        # torch 2.8 and newer.
+        'onedl': ['onedl-mmengine>=0.10.5', 'onedl-mmpretrain>=1.3'],
+        'onedl-dense': [
+            'onedl-mmdetection>=3.5',
+            'onedl-mmsegmentation>=1.4',
+            'ftfy',
+            'regex',
+        ],
+        'tests': ['pytest', 'pytest-xdist', 'ruff'],
+    },
+)

@@ -1,0 +1,321 @@
+"""Make the environment that the Makefile's targets run in, or mend it.
+
+``python tools/setup_env core`` installs what pre-training needs, ``dense`` adds mmdet,
+mmsegmentation, mmcv's compiled operators and the test tools. Both look at what is
+there, whatever an earlier run left behind, and change only what does not fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+REQUIREMENTS = REPOSITORY / 'requirements'
+FILES = {
+    'core': ('build', 'core'),
+    'dense': ('build', 'core', 'dense', 'test'),
+}
+PYTHON = (3, 11)  # torch 2.1 has no wheels for newer ones, the lock none for older
+MMCV = ('mmcv', 'mmcv-lite')  # both write into the folder mmcv
+MISSING = 'is not installed'  # as check.py says it
+GIGABYTES = 7  # what a fresh environment takes; torch brings its CUDA libraries
+
+
+class SetupError(RuntimeError):
+    """The environment cannot be made; the message is for the user."""
+
+
+def say(message: str) -> None:
+    print(f'[setup] {message}', flush=True)
+
+
+def read_lines(*names: str) -> dict[str, str]:
+    """The lines of requirement files by package."""
+    lines = {}
+    for name in names:
+        for line in (REQUIREMENTS / f'{name}.txt').read_text('utf-8').splitlines():
+            if line and not line.startswith('#'):
+                lines[line.split('==')[0]] = line
+    return lines
+
+
+def require_machine(part: str) -> None:
+    """Refuse early, in one sentence, what cannot work."""
+    wanted = '.'.join(map(str, PYTHON))
+    if sys.version_info[:2] != PYTHON:
+        found = '.'.join(map(str, sys.version_info[:3]))
+        raise SetupError(
+            f'Python {wanted} is needed, {sys.executable} is {found}: '
+            f'pass one with `make PYTHON=/path/to/python{wanted} ...`.'
+        )
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        raise SetupError(
+            f'{sys.executable} comes without the venv module: install it '
+            f'(on Debian and Ubuntu the package python{wanted}-venv).'
+        ) from None
+    if part != 'dense':
+        return
+    compiler = os.environ.get('CXX', 'c++')
+    if shutil.which(compiler) is None:
+        raise SetupError(
+            f'The C++ compiler {compiler!r} is needed to compile mmcv and was not '
+            'found: install gcc and g++ (on Debian and Ubuntu build-essential).'
+        )
+    if not Path(sysconfig.get_path('include'), 'Python.h').exists():
+        raise SetupError(
+            f'{sys.executable} comes without Python.h, which compiling mmcv needs: '
+            f'install it (on Debian and Ubuntu the package python{wanted}-dev).'
+        )
+
+
+class Environment:
+    """A virtual environment and what the set-up knows about it.
+
+    Args:
+        folder (Path): Where it is or will be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.python = folder / 'bin' / 'python'
+        # What was verified; also says that the folder was made here and may be remade.
+        self.record = folder / 'mmbam-setup.json'
+
+    def run(self, *args, **kwargs) -> subprocess.CompletedProcess:
+        """Run the environment's Python, free of the caller's paths."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith('PYTHON')}
+        env.update(PIP_USER='0', PIP_DISABLE_PIP_VERSION_CHECK='1')
+        kwargs = dict(env=env, stdin=subprocess.DEVNULL, text=True, **kwargs)
+        return subprocess.run([self.python, '-I', *map(str, args)], **kwargs)
+
+    def pip(self, command: str, *args, purpose: str) -> None:
+        """Run pip; quietly where nobody watches a progress bar."""
+        quiet = [] if sys.stdout.isatty() else ['-qq']
+        if self.run('-m', 'pip', command, *quiet, *args).returncode:
+            raise SetupError(
+                f'pip failed to {purpose} (see above); run the same command again to '
+                'continue from here.'
+            )
+
+    def works(self) -> bool:
+        """Whether its Python starts, has the right version and a pip."""
+        if not self.python.exists():
+            return False
+        program = 'import sys, pip; print(*sys.version_info[:2])'
+        result = self.run('-c', program, capture_output=True)
+        return result.stdout.split() == [str(number) for number in PYTHON]
+
+    def ensure(self) -> None:
+        """Create the environment, or make anew one of ours that does not start."""
+        if self.works():
+            return
+        if self.folder.exists() and any(self.folder.iterdir()):
+            if not self.record.exists():
+                raise SetupError(
+                    f'{self.folder} is not a working environment of Python '
+                    f'{".".join(map(str, PYTHON))} and was not made by this set-up: '
+                    'remove it or pass another folder with VENV=...'
+                )
+            say(f'{self.folder} does not work, making it anew')
+            shutil.rmtree(self.folder)
+        free = shutil.disk_usage(existing_parent(self.folder)).free / 2**30
+        if free < GIGABYTES:
+            raise SetupError(
+                f'About {GIGABYTES} GB are needed for {self.folder}, {free:.1f} GB are '
+                'free: make room or pass another folder with VENV=...'
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.record.write_text('{}', 'utf-8')
+        say(f'making the virtual environment {self.folder}')
+        if subprocess.call([sys.executable, '-m', 'venv', self.folder]):
+            raise SetupError(f'{sys.executable} could not make {self.folder}.')
+
+    def problems(self, part: str, thorough: bool) -> dict[str, str]:
+        """What is wrong with the packages, by name (see ``check.py``)."""
+        query = dict(
+            dense=part == 'dense',
+            files=[str(REQUIREMENTS / f'{name}.txt') for name in FILES[part]],
+            repository=str(REPOSITORY),
+            thorough=thorough,
+        )
+        program = ('-W', 'ignore', HERE / 'check.py')
+        result = self.run(*program, json.dumps(query), stdout=subprocess.PIPE)
+        if result.returncode:
+            raise SetupError(f'{self.folder} could not be checked (see above).')
+        return json.loads(result.stdout.splitlines()[-1])
+
+    def remove_remains(self) -> None:
+        """Clear what an interrupted pip leaves and would stumble over."""
+        for packages in self.folder.glob('lib/python*/site-packages'):
+            for path in packages.iterdir():
+                # pip writes the list of files last.
+                unfinished = path.suffix == '.dist-info' and not (
+                    (path / 'METADATA').exists() and (path / 'RECORD').exists()
+                )
+                if path.name.startswith('~') or unfinished:
+                    say(f'removing {path.name}, left by an interrupted installation')
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def remove(self, names: list[str]) -> None:
+        """Uninstall packages, if any."""
+        if names:
+            say(f'removing {", ".join(names)}')
+            self.pip('uninstall', '-y', *names, purpose=f'remove {", ".join(names)}')
+
+
+def existing_parent(path: Path) -> Path:
+    """The nearest folder above ``path`` that is there."""
+    return path if path.exists() else existing_parent(path.parent)
+
+
+def install(
+    env: Environment, part: str, problems: dict[str, str], rebuild: bool
+) -> bool:
+    """Change what does not fit.
+
+    Args:
+        env (Environment): Where to.
+        part (str): ``core`` or ``dense``.
+        problems (dict): What :meth:`Environment.problems` found.
+        rebuild (bool): Compile mmcv anew even if a wheel is kept.
+
+    Returns:
+        bool: Whether mmcv was installed from its wheel.
+    """
+    env.remove_remains()
+    tools, lines = read_lines('build'), read_lines(*FILES[part])
+    if set(tools) & set(problems):
+        say(f'installing {", ".join(tools.values())}')
+        options = ('--no-deps', '--force-reinstall')
+        env.pip('install', *options, *tools.values(), purpose='install the build tools')
+    # pip takes a broken package for the package itself, so it goes first.
+    unfit = [n for n, what in problems.items() if what != MISSING and n not in tools]
+    env.remove([name for name in unfit if name not in MMCV])
+    todo = [lines[n] for n in lines if n in problems and n not in (*MMCV, *tools)]
+    if todo:
+        fresh = len(todo) > 50
+        time_needed = 'about 2.5 GB to fetch, 3 to 10 minutes' if fresh else 'a moment'
+        say(f'installing {len(todo)} packages: {time_needed}')
+        env.pip('install', '--no-deps', *todo, purpose=f'install the {part} packages')
+
+    # The old mmcv stays until there is something to put in its place.
+    unfit_mmcv = [name for name in unfit if name in MMCV]
+    compiled = part == 'dense' and 'mmcv' in problems
+    if compiled:
+        wheel = get_mmcv_wheel(env, rebuild)
+        env.remove(unfit_mmcv)
+        say('installing mmcv with its operators')
+        env.pip('install', '--no-deps', wheel, purpose='install mmcv')
+    elif set(MMCV) & set(problems):
+        env.remove(unfit_mmcv)
+        say(f'installing {lines["mmcv-lite"]}')
+        env.pip('install', '--no-deps', lines['mmcv-lite'], purpose='install mmcv-lite')
+    if 'mmbam' in problems:
+        say(f'installing mmbam from {REPOSITORY}')
+        options = ('--no-deps', '--no-build-isolation', '-e')
+        env.pip('install', *options, REPOSITORY, purpose='install mmbam')
+    return compiled
+
+
+def get_mmcv_wheel(env: Environment, rebuild: bool) -> str:
+    """The wheel with operators, from the user's cache or compiled now."""
+    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache') / 'mmbam'
+    if not os.access(existing_parent(cache), os.W_OK):  # build machines without a home
+        cache = env.folder / 'cache'
+    version = read_lines('dense')['mmcv'].split('==')[1]
+    command = [HERE / 'mmcv_wheel.py', version, cache]
+    options = ['--rebuild'] if rebuild else []
+    result = env.run(*command, *options, stdout=subprocess.PIPE)
+    if result.returncode:
+        raise SetupError('mmcv with its operators could not be made (see above).')
+    return result.stdout.splitlines()[-1]
+
+
+def fingerprint(part: str) -> str:
+    """Changes with anything that decides what the environment should be."""
+    paths = [*(REQUIREMENTS / f'{name}.txt' for name in FILES[part]), HERE / 'check.py']
+    content = b''.join(path.read_bytes() for path in paths)
+    return hashlib.sha256(sys.version.encode() + content).hexdigest()
+
+
+def set_up(env: Environment, part: str) -> None:
+    """Verify the environment; mend and verify again until it fits."""
+    start = time.monotonic()
+    env.ensure()
+    record = json.loads(env.record.read_text('utf-8')) if env.record.exists() else {}
+    problems = env.problems(part, thorough=record.get(part) != fingerprint(part))
+    before: dict[str, str] = {}
+    wheels = 0  # installed so far: the kept one, then one compiled anew
+    for _ in range(5):
+        hopeless = wheels == 2 if 'mmcv' in problems else problems == before
+        if not problems or hopeless:
+            break
+        shown = [f'{name} {what}' for name, what in problems.items()]
+        more = f' and {len(shown) - 3} more' if len(shown) > 3 else ''
+        say(f'to do: {"; ".join(shown[:3])}{more}')
+        wheels += install(env, part, problems, rebuild=wheels == 1)
+        before, problems = problems, env.problems(part, thorough=True)
+    if problems:
+        lines = '\n'.join(f'  {name} {what}' for name, what in problems.items())
+        raise SetupError(
+            f'{env.folder} still does not fit after mending; remove it and try again:\n'
+            + lines
+        )
+    record[part] = fingerprint(part)
+    env.record.write_text(json.dumps(record), 'utf-8')
+    say(f'{env.folder} is ready for {part} ({time.monotonic() - start:.0f} s)')
+
+
+@contextmanager
+def alone(folder: Path):
+    """Let one set-up at a time work on a folder."""
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    path = Path(tempfile.gettempdir(), f'mmbam-setup-{os.getuid()}-{name}.lock')
+    with open(path, 'w') as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f'another set-up is at work on {folder}, waiting for it')
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('part', choices=sorted(FILES))
+    parser.add_argument('--venv', type=Path, default=REPOSITORY / '.venv')
+    args = parser.parse_args()
+    folder = args.venv.absolute()
+    try:
+        require_machine(args.part)
+        with alone(folder):
+            set_up(Environment(folder), args.part)
+    except SetupError as error:
+        print(f'[setup] {error}', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print('\n[setup] stopped; the next run goes on from here', file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

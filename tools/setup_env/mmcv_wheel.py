@@ -1,0 +1,230 @@
+"""Compile mmcv's operators into a wheel, once per machine and torch.
+
+The registry has mmcv as source only. pip would compile it too, but keeps any wheel it
+ever made under the same name, one without operators or for another torch included; so
+the wheel is kept here, under a name that says what it was made for. Run with the Python
+of the environment that the wheel is for, which has torch already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import torch
+
+# Python's own flags contain -g: debug information doubles the time per file.
+CFLAGS = '-g0'
+PREFIX_HEADER = 'pytorch_cpp_helper.hpp'
+
+
+class BuildError(RuntimeError):
+    """The wheel cannot be made; the message says why."""
+
+
+def say(message: str) -> None:
+    print(f'[setup] {message}', file=sys.stderr, flush=True)
+
+
+def uses_cuda() -> bool:
+    """Whether to compile for the GPU: there is one, and a compiler that fits torch."""
+    if os.environ.get('FORCE_CUDA') == '1':
+        return True
+    if not torch.cuda.is_available():
+        return False
+    from torch.utils import cpp_extension  # prints a warning where there is no GPU
+
+    if cpp_extension.CUDA_HOME is None:
+        return False
+    nvcc = Path(cpp_extension.CUDA_HOME) / 'bin' / 'nvcc'
+    if not nvcc.exists():
+        return False
+    text = subprocess.run([nvcc, '--version'], capture_output=True, text=True).stdout
+    release = re.search(r'release (\d+)\.', text)
+    return bool(release) and release[1] == torch.version.cuda.split('.')[0]
+
+
+def has_operators(wheel: Path) -> bool:
+    """Whether the wheel is whole and contains the operator library."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = archive.namelist()
+            return archive.testzip() is None and any(
+                name.startswith('mmcv/_ext.') for name in names
+            )
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def job_count() -> int:
+    """Compiler processes: one per core, as far as 2 GB of memory each allow."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else 2
+    try:
+        pages = os.sysconf('SC_AVPHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+    except (OSError, ValueError):
+        return cores
+    return max(1, min(cores, pages // 2**31))
+
+
+def unpack_source(version: str, folder: Path, log) -> Path:
+    """Fetch mmcv's source package and unpack it, unless that is done already."""
+    source = folder / f'mmcv-{version}'
+    if not source.exists():
+        run_pip(
+            'download', '--no-binary=mmcv', '-d', folder, f'mmcv=={version}', log=log
+        )
+        partial = folder / 'unpacking'
+        shutil.rmtree(partial, ignore_errors=True)
+        with tarfile.open(folder / f'mmcv-{version}.tar.gz') as archive:
+            archive.extractall(partial)
+        os.rename(partial / source.name, source)
+    return source
+
+
+def run_pip(command: str, *args, log, env=None) -> None:
+    """Run pip without isolation, caches or dependencies."""
+    options = ['--no-deps', '--no-build-isolation', '--no-cache-dir', '-v']
+    command = [sys.executable, '-m', 'pip', command, *options, *map(str, args)]
+    process = subprocess.Popen(
+        command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env
+    )
+    start = time.monotonic()
+    try:
+        while process.poll() is None:
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                done = re.findall(r'\[(\d+/\d+)\]', Path(log.name).read_text('utf-8'))
+                files = f'{done[-1]} files, ' if done else ''
+                say(f'... {files}{(time.monotonic() - start) / 60:.1f} min')
+    finally:
+        if process.poll() is None:  # interrupted: leave no compiler behind
+            process.terminate()
+            process.wait()
+    if process.returncode:
+        tail = Path(log.name).read_text('utf-8', 'replace').splitlines()[-25:]
+        raise BuildError(
+            '\n'.join(tail) + f'\nmmcv could not be compiled; {log.name} has the whole '
+            'story and the lines above its end.'
+        )
+
+
+def precompile_header(source: Path, folder: Path, log) -> str:
+    """Parse torch's headers once instead of in each of mmcv's files.
+
+    Takes a fast compile to a quarter of its time. gcc uses the result only where it
+    fits the flags of a file and reads the header itself otherwise, so a failure here
+    costs time alone.
+    """
+    from torch.utils import cpp_extension
+
+    folder.mkdir(exist_ok=True)
+    header = source / 'mmcv/ops/csrc/common' / PREFIX_HEADER
+    flags = [*sysconfig.get_config_var('CFLAGS').split(), CFLAGS, '-fPIC', '-std=c++17']
+    flags += [f'-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}']
+    flags += [f'-I{path}' for path in cpp_extension.include_paths()]
+    flags += [f'-I{sysconfig.get_path("include")}']
+    compiler = os.environ.get('CXX', 'c++')
+    output = folder / f'{PREFIX_HEADER}.gch'
+    command = [compiler, *flags, '-x', 'c++-header', header, '-o', output]
+    if not output.exists() and subprocess.call(command, stdout=log, stderr=log):
+        output.unlink(missing_ok=True)
+    return f'-I{folder}'
+
+
+def build(version: str, folder: Path, cuda: bool) -> Path:
+    """Compile the wheel in ``folder``, which keeps what an interrupted run did."""
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = job_count()
+    estimate = 'half an hour or more' if cuda else f'about {8 / jobs:.0f} minutes'
+    say(
+        f'compiling mmcv {version} for torch {torch.__version__} on {jobs} cores, '
+        f'{"GPU and CPU" if cuda else "CPU"} operators: {estimate}, once per machine'
+    )
+    start = time.monotonic()
+    with open(folder / 'build.log', 'w', encoding='utf-8') as log:
+        source = unpack_source(version, folder, log)
+        flags = f'{os.environ.get("CFLAGS", "")} {CFLAGS}'
+        if not cuda:
+            flags += ' ' + precompile_header(source, folder / 'headers', log)
+        scripts = sysconfig.get_path('scripts')
+        env = dict(
+            os.environ,
+            MMCV_WITH_OPS='1',
+            FORCE_CUDA=str(int(cuda)),
+            MAX_JOBS=os.environ.get('MAX_JOBS', str(jobs)),
+            CFLAGS=flags,
+            PATH=f'{scripts}{os.pathsep}{os.environ["PATH"]}',  # ninja
+        )
+        if not cuda:  # mmcv's setup.py would ask for nvcc wherever it sees a GPU
+            env['CUDA_VISIBLE_DEVICES'] = ''
+        output = folder / 'wheel'
+        run_pip('wheel', '-w', output, source, log=log, env=env)
+    wheels = [path for path in output.glob('mmcv-*.whl') if has_operators(path)]
+    if not wheels:
+        raise BuildError(
+            f'The mmcv wheel in {output} has no operators; see {log.name}.'
+        )
+    say(f'compiled in {(time.monotonic() - start) / 60:.1f} min')
+    return wheels[0]
+
+
+def get_wheel(version: str, cache: Path, rebuild: bool = False) -> Path:
+    """Return the kept wheel, or make it.
+
+    Args:
+        version (str): mmcv's version.
+        cache (Path): Where wheels are kept.
+        rebuild (bool): Distrust what is kept and start from nothing. Defaults to False.
+    """
+    cuda = uses_cuda()
+    target = f'cuda{torch.version.cuda}' if cuda else 'cpu'
+    python = f'cp{sys.version_info.major}{sys.version_info.minor}'
+    key = f'mmcv-{version}-torch{torch.__version__}-{python}-{target}'
+    folder = cache / f'{key}-{platform.machine()}'
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(cache / f'{folder.name}.lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two clones must not compile into one folder
+        if rebuild:
+            shutil.rmtree(folder)
+        for wheel in folder.glob('mmcv-*.whl'):
+            if has_operators(wheel):
+                say(f'using the wheel compiled earlier, {wheel}')
+                return wheel
+            wheel.unlink()
+        tree = folder / 'build'
+        wheel = build(version, tree, cuda)
+        kept = folder / wheel.name
+        os.replace(wheel, kept)
+        shutil.rmtree(tree)
+        return kept
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('version')
+    parser.add_argument('cache', type=Path)
+    parser.add_argument('--rebuild', action='store_true')
+    args = parser.parse_args()
+    try:
+        wheel = get_wheel(args.version, args.cache, args.rebuild)
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(wheel)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
