@@ -1,5 +1,19 @@
 """Transforms from an image to its views."""
 
+from .blur import GaussianBlur
+from .colour import ColorJitter
+from .contrastive_crop import ContrastiveCrop
+from .loading import LoadImage
+from .multi_crop import MultiCrop
 from .seed_by_sample import SeedBySample
+from .window import sample_window
 
-__all__ = ['SeedBySample']
+__all__ = [
+    'ColorJitter',
+    'ContrastiveCrop',
+    'GaussianBlur',
+    'LoadImage',
+    'MultiCrop',
+    'SeedBySample',
+    'sample_window',
+]

@@ -1,0 +1,132 @@
+"""One kind of view: what is drawn for it, and how it is made from an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+from .blur import GaussianBlur, gaussian_blur
+from .colour import ColorJitter, adjust, grey, solarise
+from .resize import resize_bicubic
+from .window import Box, check_range, sample_window
+
+
+class ViewParams(NamedTuple):
+    """The random choices behind one view."""
+
+    window: tuple[int, int, int, int]
+    flip: bool
+    jitter: list[tuple[str, float]]
+    grey: bool
+    sigma: float | None
+    solarise: bool
+
+
+@dataclass
+class View:
+    """A row of the table of views: crop, flip, jitter, grey, blur, solarise.
+
+    Args:
+        size (int): Height and width in pixels.
+        area (Sequence[float]): Smallest and largest share of the image's area.
+        num (int): Number of views of this kind. Defaults to 1.
+        aspect (Sequence[float]): Smallest and largest width / height of the crop.
+            Defaults to (3 / 4, 4 / 3).
+        flip (float): Probability of a horizontal flip. Defaults to 0.5.
+        jitter (float): Probability of colour jitter. Defaults to 0.8.
+        strength (Sequence[float]): Of the jitter's brightness, contrast, saturation and
+            hue. Defaults to (0.4, 0.4, 0.4, 0.1).
+        grey (float): Probability of grey. Defaults to 0.2.
+        blur (float): Probability of Gaussian blur. Defaults to 0.5.
+        sigma (Sequence[float]): Smallest and largest standard deviation of the blur in
+            pixels. Defaults to (0.1, 2.0).
+        solarise (float): Probability of inverting all values from 128 on. Defaults
+            to 0.
+    """
+
+    size: int
+    area: Sequence[float]
+    num: int = 1
+    aspect: Sequence[float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+    jitter: float = 0.8
+    strength: Sequence[float] = (0.4, 0.4, 0.4, 0.1)
+    grey: float = 0.2
+    blur: float = 0.5
+    sigma: Sequence[float] = (0.1, 2.0)
+    solarise: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ('size', 'num'):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ValueError(
+                    f'{name} of a view must be an integer of at least 1, '
+                    f'got {getattr(self, name)!r}'
+                )
+        self.area = check_range('area', self.area, 0, 1)
+        self.aspect = check_range('aspect', self.aspect, 1e-6, float('inf'))
+        for name in ('flip', 'jitter', 'grey', 'blur', 'solarise'):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(
+                    f'{name} of a view is a probability in [0, 1], '
+                    f'got {getattr(self, name)!r}'
+                )
+        if len(self.strength) != 4:
+            raise ValueError(
+                'strength of a view is (brightness, contrast, saturation, hue), '
+                f'got {self.strength}'
+            )
+        self._jitter = ColorJitter(*self.strength, prob=self.jitter)
+        self._blur = GaussianBlur(self.sigma, prob=self.blur)
+
+    def draw(
+        self, height: int, width: int, box: Box | None = None, alpha: float = 0.6
+    ) -> ViewParams:
+        """Draw what one view of an image of this size is made with.
+
+        Args:
+            height (int): Height of the image.
+            width (int): Width of the image.
+            box (tuple, optional): Where crops are centred, see
+                :func:`sample_window`. Defaults to None.
+            alpha (float): See :func:`sample_window`. Defaults to 0.6.
+        """
+        flip, grey, solarise = np.random.random_sample(3).tolist()
+        return ViewParams(
+            sample_window(height, width, self.area, self.aspect, box, alpha),
+            flip < self.flip,
+            self._jitter.draw(),
+            grey < self.grey,
+            self._blur.draw(),
+            solarise < self.solarise,
+        )
+
+    def render(self, img: np.ndarray, params: ViewParams) -> np.ndarray:
+        """Make a view from an image.
+
+        Args:
+            img (np.ndarray): BGR image of uint8.
+            params (ViewParams): What :meth:`draw` returned.
+
+        Returns:
+            np.ndarray: (size, size, 3) of uint8. Its memory is channel by channel, so
+            that ``PackInputs`` has nothing left to copy.
+        """
+        top, left, h, w = params.window
+        img = img[top : top + h, left : left + w]
+        img = resize_bicubic(img, self.size, self.size)
+        img = adjust(img, params.jitter)
+        if params.grey:
+            img = grey(img)  # without a channel axis: blur has a third of the work
+        if params.sigma is not None:
+            img = gaussian_blur(img, params.sigma)
+        if params.solarise:
+            img = solarise(img)
+        if params.flip:
+            img = cv2.flip(img, 1)
+        planes = cv2.split(img) if img.ndim == 3 else [img] * 3
+        return cv2.vconcat(planes).reshape(3, self.size, -1).transpose(1, 2, 0)

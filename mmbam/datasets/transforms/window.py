@@ -1,0 +1,136 @@
+"""Where a crop is cut: the geometry of RandomResizedCrop and ContrastiveCrop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+Box = tuple[float, float, float, float]
+
+#: The central half of an image: SimCCrop's box.
+CENTER_BOX: Box = (0.25, 0.25, 0.75, 0.75)
+
+
+def check_range(name: str, value: Sequence[float], low: float, high: float) -> tuple:
+    """Return ``value`` as a (min, max) tuple within [low, high].
+
+    Raises:
+        ValueError: If it is not one; the message names the argument.
+    """
+    if len(value) != 2 or not low <= value[0] <= value[1] <= high:
+        raise ValueError(
+            f'{name} must be (min, max) with {low} <= min <= max <= {high}, got {value}'
+        )
+    return float(value[0]), float(value[1])
+
+
+def check_alpha(alpha: float) -> float:
+    """Return the parameter of the Beta distribution if it is one."""
+    if not alpha > 0:
+        raise ValueError(f'alpha must be above 0, got {alpha}')
+    return float(alpha)
+
+
+def check_box(box: str | Sequence[float] | None) -> Box | None:
+    """Turn the ``box`` argument of a transform into a box.
+
+    Args:
+        box (str | Sequence[float] | None): ``'center'``, four fractions
+            (h0, w0, h1, w1) of the image's height and width, or None.
+
+    Returns:
+        tuple[float, float, float, float] | None: The box.
+    """
+    if box is None:
+        return None
+    if isinstance(box, str):
+        if box != 'center':
+            raise ValueError(
+                f"box must be 'center', (h0, w0, h1, w1) or None, got {box!r}"
+            )
+        return CENTER_BOX
+    if len(box) != 4 or not (0 <= box[0] <= box[2] <= 1 and 0 <= box[1] <= box[3] <= 1):
+        raise ValueError(
+            'box must be (h0, w0, h1, w1) in [0, 1] with h0 <= h1 and w0 <= w1, '
+            f'got {tuple(box)}'
+        )
+    return tuple(float(side) for side in box)
+
+
+def _draw_size(
+    height: int,
+    width: int,
+    area_range: Sequence[float],
+    aspect_range: Sequence[float],
+    max_attempts: int,
+) -> tuple[int, int, bool]:
+    """Draw (h, w) and say whether an attempt fitted (else: the fall-back's)."""
+    log_aspect = math.log(aspect_range[0]), math.log(aspect_range[1])
+    for _ in range(max_attempts):
+        area = np.random.uniform(*area_range) * (height * width)
+        aspect = math.exp(np.random.uniform(*log_aspect))
+        w = int(round(math.sqrt(area * aspect)))
+        h = int(round(math.sqrt(area / aspect)))
+        if 0 < w <= width and 0 < h <= height:
+            return h, w, True
+    if width / height < min(aspect_range):
+        # At least one pixel: an image of one row has a crop, too.
+        return max(1, int(round(width / min(aspect_range)))), width, False
+    if width / height > max(aspect_range):
+        return height, max(1, int(round(height * max(aspect_range)))), False
+    return height, width, False
+
+
+def _draw_offset(low: float, high: float, size: int, crop: int, alpha: float) -> int:
+    """Draw the crop's first pixel along one axis of a box from ``low`` to ``high``."""
+    room = size - crop
+    first = min(max(round(low * size - crop / 2), 0), room)
+    last = min(max(round(high * size - crop / 2), 0), room)
+    return min(first + int((last - first + 1) * np.random.beta(alpha, alpha)), last)
+
+
+def sample_window(
+    height: int,
+    width: int,
+    area_range: Sequence[float],
+    aspect_range: Sequence[float],
+    box: Box | None = None,
+    alpha: float = 0.6,
+    max_attempts: int = 10,
+) -> tuple[int, int, int, int]:
+    """Draw the window of a crop.
+
+    Without a box this is RandomResizedCrop's geometry, with mmpretrain's random
+    draws in mmpretrain's order. With a box, size and ratio are drawn as before and
+    the centre from Beta(alpha, alpha) across the box (Peng et al., "Crafting Better
+    Contrastive Views for Siamese Representation Learning", CVPR 2022). The ends of
+    the range of centres, not the centres, are clipped so that the crop stays inside
+    the image: clipping centres would pile crops up at the image's border.
+
+    Args:
+        height (int): Height of the image.
+        width (int): Width of the image.
+        area_range (Sequence[float]): Smallest and largest share of the image's area.
+        aspect_range (Sequence[float]): Smallest and largest width / height.
+        box (tuple, optional): (h0, w0, h1, w1) in [0, 1]. Defaults to None.
+        alpha (float): Below 1, centres are more often near the sides of the box than
+            in its middle, so views of one image differ more. Defaults to 0.6.
+        max_attempts (int): Draws of a size before the largest central crop of an
+            allowed ratio is taken (with a box, the crop of that size is still placed
+            by the box). Defaults to 10.
+
+    Returns:
+        tuple[int, int, int, int]: top, left, height and width.
+    """
+    h, w, fitted = _draw_size(height, width, area_range, aspect_range, max_attempts)
+    if box is not None:
+        top = _draw_offset(box[0], box[2], height, h, alpha)
+        left = _draw_offset(box[1], box[3], width, w, alpha)
+    elif fitted:
+        top = np.random.randint(0, height - h + 1)
+        left = np.random.randint(0, width - w + 1)
+    else:
+        top, left = (height - h) // 2, (width - w) // 2
+    return top, left, h, w
