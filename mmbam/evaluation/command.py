@@ -1,0 +1,90 @@
+"""What the commands that evaluate a checkpoint have in common."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+import torch
+from mmengine.config import Config, DictAction
+from torch import Tensor
+
+from mmbam.checkpoints.selection import SOURCES
+
+from .features import extract_features
+from .frozen import build_frozen, evaluation_datasets
+from .loaders import build_loader
+
+
+def evaluation_parser(description: str) -> argparse.ArgumentParser:
+    """A parser with the arguments that :class:`FrozenFeatures` reads."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument('config', help='config whose model.backbone is evaluated')
+    parser.add_argument('checkpoint', help="of this project, the authors' or timm")
+    parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
+    parser.add_argument('--train', metavar='DIR', help='class folders to train on')
+    parser.add_argument('--test', metavar='DIR', help='class folders to test on')
+    parser.add_argument('--size', type=int, help='of the images, in pixels')
+    parser.add_argument('--batch-size', type=int, default=64)
+    parser.add_argument('--num-workers', type=int, default=2)
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    return parser
+
+
+class FrozenFeatures:
+    """Features of the data that the arguments of a command name.
+
+    Args:
+        args (argparse.Namespace): What :func:`evaluation_parser` parsed.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        cfg = Config.fromfile(args.config)
+        cfg.merge_from_dict(args.cfg_options)
+        self.train, self.test = evaluation_datasets(
+            cfg, args.train, args.test, args.size
+        )
+        self.batch_size, self.num_workers = args.batch_size, args.num_workers
+        self.backbone, self.preprocessor = build_frozen(
+            cfg, args.checkpoint, args.source
+        )
+
+    def of(
+        self,
+        dataset: dict,
+        fraction: float = 1.0,
+        gather: bool = True,
+        pool: Callable[..., Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Features and labels of a data set; see :func:`extract_features`."""
+        loader = build_loader(dataset, self.batch_size, self.num_workers, fraction)
+        options = {} if pool is None else dict(pool=pool)
+        return extract_features(
+            self.backbone,
+            loader,
+            data_preprocessor=self.preprocessor,
+            gather=gather,
+            **options,
+        )
+
+
+def run_command(main: Callable[[], None]) -> None:
+    """Run a command on each rank that torchrun started, or alone.
+
+    What the user got wrong is said in one sentence, without a traceback.
+    """
+    distributed = int(os.environ.get('WORLD_SIZE', 1)) > 1
+    if distributed:
+        cuda = torch.cuda.is_available()
+        if cuda:
+            torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
+        torch.distributed.init_process_group('nccl' if cuda else 'gloo')
+    try:
+        main()
+    except (ValueError, FileNotFoundError) as error:
+        sys.exit(f'{os.path.basename(sys.argv[0])}: {error}')
+    finally:
+        if distributed:
+            torch.distributed.destroy_process_group()

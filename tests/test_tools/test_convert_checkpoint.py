@@ -1,0 +1,24 @@
+"""tools/convert_checkpoint.py: reads one library's names, writes the other's."""
+
+import torch
+
+from mmbam.checkpoints import read_weights
+
+from .run import run_tool
+
+
+def test_converts_and_counts(tmp_path):
+    source, out = tmp_path / 'a.pth', tmp_path / 'b.pth'
+    torch.save({'blocks.0.attn.qkv.weight': torch.ones(3, 1)}, source)
+    printed, error = run_tool(
+        'convert_checkpoint.py', source, out, '--to', 'mmpretrain'
+    )
+    assert error is None and 'Wrote 1 weights' in printed
+    assert list(read_weights(out)) == ['backbone.layers.0.attn.qkv.weight']
+
+
+def test_a_missing_file_is_named(tmp_path):
+    _, error = run_tool(
+        'convert_checkpoint.py', tmp_path / 'gone.pth', 'b.pth', '--to', 'timm'
+    )
+    assert error.startswith('convert_checkpoint: There is no checkpoint file')

@@ -1,0 +1,31 @@
+"""Accuracy of weighted k nearest neighbours on the features of a checkpoint."""
+
+from __future__ import annotations
+
+from mmengine.dist import is_main_process
+
+from mmbam.evaluation import knn_accuracy
+from mmbam.evaluation.command import FrozenFeatures, evaluation_parser, run_command
+
+
+def main() -> None:
+    parser = evaluation_parser(__doc__)
+    parser.add_argument('--k', type=int, nargs='+', default=[20], help='neighbours')
+    parser.add_argument('--temperature', type=float, default=0.07)
+    parser.add_argument(
+        '--fraction', type=float, default=1.0, help='share of the training set'
+    )
+    args = parser.parse_args()
+    features = FrozenFeatures(args)
+    train = features.of(features.train, args.fraction, gather=False)
+    test = features.of(features.test)
+    for k in args.k:
+        accuracy = knn_accuracy(
+            *train, *test, k=k, temperature=args.temperature, sharded=True
+        )
+        if is_main_process():
+            print(f'{k}-NN: top-1 {accuracy["top1"]:.2f}, top-5 {accuracy["top5"]:.2f}')
+
+
+if __name__ == '__main__':
+    run_command(main)
