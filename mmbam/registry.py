@@ -25,3 +25,9 @@ HOOKS = root.Registry(
 METRICS = root.Registry(
     'metric', scope='mmbam', parent=root.METRICS, locations=['mmbam.evaluation']
 )
+OPTIM_WRAPPERS = root.Registry(
+    'optim_wrapper',
+    scope='mmbam',
+    parent=root.OPTIM_WRAPPERS,
+    locations=['mmbam.engine'],
+)

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Train under slurm, one task per GPU. GPUS_PER_NODE=0 asks for no GPU.
+set -euo pipefail
+if [[ $# -lt 3 ]]; then
+    echo "usage: [GPUS=8 GPUS_PER_NODE=8 CPUS_PER_TASK=8 SRUN_ARGS= PORT=29500" \
+        "PYTHON=python] $0 PARTITION JOB_NAME CONFIG [WORK_DIR] [arguments of train.py]" >&2
+    exit 2
+fi
+if ! command -v srun >/dev/null; then
+    echo "srun was not found: run this on a machine of a slurm cluster." >&2
+    exit 2
+fi
+source "$(dirname "$0")/env.sh"
+partition=$1 job=$2 config=$3
+shift 3
+work_dir=()
+if [[ $# -gt 0 && $1 != -* ]]; then
+    work_dir=(--work-dir "$1")
+    shift
+fi
+tasks=${GPUS:-8}
+per_node=${GPUS_PER_NODE:-8}
+resources=()
+if [[ $per_node -gt 0 ]]; then
+    per_node=$((tasks < per_node ? tasks : per_node))
+    resources=(--gres="gpu:$per_node" --ntasks-per-node="$per_node")
+fi
+export MASTER_PORT=${PORT:-29500}
+# SRUN_ARGS may hold several arguments, so it stays unquoted.
+exec srun --partition="$partition" --job-name="$job" --ntasks="$tasks" \
+    --cpus-per-task="${CPUS_PER_TASK:-8}" --kill-on-bad-exit=1 \
+    ${resources[@]+"${resources[@]}"} ${SRUN_ARGS:-} \
+    "$PYTHON" -u "$tools/train.py" "$config" --launcher slurm \
+    ${work_dir[@]+"${work_dir[@]}"} "$@"
