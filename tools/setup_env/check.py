@@ -70,11 +70,15 @@ def damaged_files(dists: dict[str, metadata.Distribution]) -> dict[str, str]:
     problems: dict[str, str] = {}
     claims: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
     for name, dist in dists.items():
-        if dist.files is None or not dist.read_text('INSTALLER'):
+        try:
+            files = dist.files
+        except (TypeError, ValueError):  # the list itself broke off
+            files = None
+        if files is None or not dist.read_text('INSTALLER'):
             problems[name] = 'was installed only in part'
             continue
         root = str(dist.locate_file(''))
-        for file in dist.files:
+        for file in files:
             if file.suffix != '.pyc':
                 path = os.path.normpath(os.path.join(root, *file.parts))
                 claims[path].append((name, file.size))
