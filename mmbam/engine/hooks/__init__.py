@@ -3,6 +3,7 @@
 from .knn_hook import KNNHook
 from .localize_hook import LocalizeHook
 from .pretrained_hook import PretrainedBackboneHook
+from .progress_hook import ProgressHook
 from .seed_by_epoch_hook import SeedByEpochHook
 from .tau_b_hook import TauBHook
 
@@ -10,6 +11,7 @@ __all__ = [
     'KNNHook',
     'LocalizeHook',
     'PretrainedBackboneHook',
+    'ProgressHook',
     'SeedByEpochHook',
     'TauBHook',
 ]

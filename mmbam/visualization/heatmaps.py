@@ -1,0 +1,59 @@
+"""Where a network looks, laid over the images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch.nn.functional as F
+from matplotlib.figure import Figure
+from torch import Tensor
+
+
+def draw_heat_maps(
+    images: np.ndarray, heat_maps: Mapping[str, Tensor], path: str | Path, title: str
+) -> None:
+    """Draw a row of images, and below it a row of overlays for every network.
+
+    Args:
+        images (np.ndarray): RGB images of uint8, shape (n, h, w, 3).
+        heat_maps (Mapping[str, Tensor]): Heat maps (n, h', w') of each network, as
+            :func:`mmbam.models.saliency.heat_map` returns them, under its name.
+        path (str | Path): PNG to write.
+        title (str): Of the figure.
+    """
+    count = len(images)
+    figure = Figure(
+        figsize=(2 * count + 1, 2 * (1 + len(heat_maps)) + 0.5), layout='constrained'
+    )
+    grid = figure.subplots(1 + len(heat_maps), count, squeeze=False)
+    for axes, image in zip(grid[0], images):
+        axes.imshow(image)
+    grid[0, 0].set_ylabel('image')
+    for row, (name, heat) in zip(grid[1:], heat_maps.items()):
+        if len(heat) != count:
+            raise ValueError(f'{name} has {len(heat)} heat maps for {count} images.')
+        warm = scale_heat_maps(heat, images.shape[1:3]).numpy()
+        for axes, image, overlay in zip(row, images, warm):
+            axes.imshow(image.mean(2), cmap='gray', vmin=0, vmax=255)
+            shown = axes.imshow(overlay, cmap='inferno', alpha=0.6, vmin=0, vmax=1)
+        row[0].set_ylabel(name)
+    for axes in grid.flat:
+        axes.set_xticks([])
+        axes.set_yticks([])
+    if heat_maps:
+        figure.colorbar(
+            shown, ax=grid[1:], label='Heat, scaled to 0..1 per image', shrink=0.8
+        )
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+
+
+def scale_heat_maps(heat_maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """Upsample heat maps (n, h', w') to ``size`` and scale each to [0, 1]."""
+    heat = F.interpolate(
+        heat_maps[:, None].float().cpu(), size, mode='bilinear', align_corners=False
+    )[:, 0]
+    low, high = heat.amin((1, 2), keepdim=True), heat.amax((1, 2), keepdim=True)
+    return (heat - low) / (high - low).clamp(min=1e-12)

@@ -1,0 +1,51 @@
+"""The progress line of a run."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from unittest import mock
+
+import pytest
+
+from mmbam.engine.hooks import ProgressHook
+
+
+def run(hook, iters=10, epochs=2):
+    runner = SimpleNamespace(iter=0, epoch=0, max_iters=iters, max_epochs=epochs)
+    hook.before_train(runner)
+    for runner.iter in range(iters):
+        runner.epoch = runner.iter * epochs // iters
+        hook.after_train_iter(runner, 0, outputs=dict(loss=1.5))
+    hook.after_train(runner)
+
+
+def test_plain_lines_where_there_is_no_terminal():
+    with mock.patch('sys.stdout', io.StringIO()) as printed:
+        run(ProgressHook(lines=5))
+    lines = printed.getvalue().splitlines()
+    assert len(lines) == 5
+    assert lines[0].startswith('Epoch 1/2, loss 1.500, 20 %')
+    assert lines[-1].startswith('Epoch 2/2, loss 1.500, 100 %')
+    assert lines[-1].endswith('0 s left')
+
+
+def test_one_updated_line_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    with (
+        mock.patch('sys.stdout', Terminal()) as printed,
+        mock.patch.dict('os.environ', TERM='xterm', COLUMNS='100'),
+    ):
+        run(ProgressHook())
+    text = printed.getvalue()
+    last = text[text.rindex('Epoch') :]
+    assert last.startswith('Epoch 2/2') and '100 %' in last
+    assert text.count('\n') == 1
+
+
+def test_the_number_of_lines_is_checked():
+    with pytest.raises(ValueError, match='lines must be at least 1'):
+        ProgressHook(lines=0)

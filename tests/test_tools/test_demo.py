@@ -1,0 +1,110 @@
+"""tools/demo.py from end to end, at a minimal size."""
+
+from __future__ import annotations
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from sklearn.neighbors import NearestNeighbors
+
+from .run import run_tool
+
+SMALL = ('--patches', 256, 96, '--epochs', 2)
+MEAN, STD = 124.0, 60.0  # configs/_base_/datasets/world_2x32_4x16.py
+
+
+def pixels_of(root, split):
+    """Raw pixels as the network gets them, and labels."""
+    pixels, labels = [], []
+    for line in (root / 'meta' / f'{split}.txt').read_text().splitlines():
+        file, label = line.rsplit(' ', 1)
+        pixels.append(cv2.imread(str(root / split / file)).ravel())
+        labels.append(int(label))
+    return (np.array(pixels) - MEAN) / STD, np.array(labels)
+
+
+def knn_by_sklearn(train, labels, test, test_labels, k=20, temperature=0.07):
+    search = NearestNeighbors(n_neighbors=k, metric='cosine').fit(train)
+    distances, index = search.kneighbors(test)
+    votes = np.zeros((len(test), labels.max() + 1))
+    weights = np.exp((1 - distances) / temperature)
+    for row in range(len(test)):
+        np.add.at(votes[row], labels[index[row]], weights[row])
+    return 100 * (votes.argmax(1) == test_labels).mean()
+
+
+@pytest.fixture(scope='module', params=['resnet', 'vit'])
+def demo(request, tmp_path_factory):
+    out = tmp_path_factory.mktemp('demo') / request.param
+    printed, error = run_tool(
+        'demo.py', '--backbone', request.param, '--out', out, *SMALL
+    )
+    assert error is None
+    return out, printed
+
+
+def test_the_table_shows_the_figures_of_the_results(demo):
+    out, printed = demo
+    figures = json.loads((out / 'results.json').read_text())['knn_top1']
+    assert list(figures) == [
+        'raw pixels',
+        'random network',
+        'trained student',
+        'trained teacher',
+    ]
+    for name, value in figures.items():
+        row = next(line for line in printed.splitlines() if name in line)
+        assert f'{value:.1f}' in row
+        assert 100 / 16 < value < 100, 'better than chance, worse than perfect'
+
+
+def test_raw_pixels_score_what_scikit_learn_says(demo):
+    out, _ = demo
+    root = out / 'world' / 'imagenet'
+    expected = knn_by_sklearn(*pixels_of(root, 'train'), *pixels_of(root, 'val'))
+    figures = json.loads((out / 'results.json').read_text())['knn_top1']
+    assert figures['raw pixels'] == pytest.approx(expected, abs=100 / 96 + 1e-6)
+
+
+def test_the_last_point_of_the_curve_is_the_trained_network(demo):
+    out, _ = demo
+    (log,) = (out / 'run').glob('*/vis_data/scalars.json')
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
+    curve = [entry['knn/top1'] for entry in entries if 'knn/top1' in entry]
+    figures = json.loads((out / 'results.json').read_text())['knn_top1']
+    assert len(curve) == 2
+    assert curve[-1] == pytest.approx(figures['trained student'])
+    assert any('entropy_a' in entry and 'entropy_b' in entry for entry in entries)
+
+
+def test_the_pictures_are_drawn(demo):
+    out, _ = demo
+    for name in ('curves.png', 'heatmaps.png'):
+        picture = cv2.imread(str(out / name))
+        assert min(picture.shape[:2]) > 200
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 100
+
+
+def test_running_again_starts_over_and_leaves_other_files_alone(demo):
+    out, first = demo
+    if out.name != 'resnet':
+        pytest.skip('once is enough')
+    (out / 'note.txt').write_text('mine')
+    (out / 'run' / 'stale').mkdir()
+    before = json.loads((out / 'results.json').read_text())['knn_top1']
+    _, error = run_tool('demo.py', '--out', out, *SMALL)
+    assert error is None
+    assert (out / 'note.txt').read_text() == 'mine'
+    assert not (out / 'run' / 'stale').exists()
+    assert json.loads((out / 'results.json').read_text())['knn_top1'] == before
+
+
+@pytest.mark.parametrize(
+    'wrong, sentence',
+    [(('--epochs', 1), 2), (('--patches', 4, 4), 'demo: patches must be two numbers')],
+)
+def test_wrong_arguments_are_refused(tmp_path, wrong, sentence):
+    _, error = run_tool('demo.py', '--out', tmp_path, *wrong)
+    assert str(error).startswith(str(sentence))
