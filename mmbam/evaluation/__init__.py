@@ -1,7 +1,22 @@
 """Evaluators: functions on features first."""
 
+from .clustering import cluster_scores
 from .features import extract_features
 from .knn import knn_accuracy, knn_predict
 from .loaders import build_loader
+from .logistic import fit_logistic, logistic_probe
+from .rankme import rankme
+from .splits import balanced_split, write_list
 
-__all__ = ['build_loader', 'extract_features', 'knn_accuracy', 'knn_predict']
+__all__ = [
+    'balanced_split',
+    'build_loader',
+    'cluster_scores',
+    'extract_features',
+    'fit_logistic',
+    'knn_accuracy',
+    'knn_predict',
+    'logistic_probe',
+    'rankme',
+    'write_list',
+]

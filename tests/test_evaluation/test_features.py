@@ -12,7 +12,6 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from mmbam.evaluation import extract_features
-from tests.distributed import run_ranks
 
 
 class Numbered(Dataset):
@@ -59,31 +58,6 @@ def test_rows_are_in_the_order_of_the_data_set(shuffle):
     assert features.dtype == torch.float32 and labels.dtype == torch.int64
     assert features.tolist() == [[i, i, i] for i in range(11)]
     assert labels.tolist() == [2 * i for i in range(11)]
-
-
-CASES = [(7, False), (8, True), (1, False)]  # size of the data set, shuffled
-
-
-def _on_each_rank():
-    results = []
-    for size, shuffle in CASES:
-        data = loader(size, batch_size=2, shuffle=shuffle)
-        whole, whole_labels = extract(Mean(), data)
-        part, part_labels = extract(Mean(), data, gather=False)
-        results.append(
-            [whole[:, 0].tolist(), whole_labels.tolist()]
-            + [part[:, 0].tolist(), part_labels.tolist()]
-        )
-    return results
-
-
-def test_two_ranks_have_each_sample_once_in_whole_and_in_parts():
-    for (size, _), *ranks in zip(CASES, *run_ranks(_on_each_rank, 2)):
-        for whole, whole_labels, part, part_labels in ranks:
-            assert whole == list(range(size))
-            assert whole_labels == [2 * i for i in range(size)]
-            assert part_labels == [2 * i for i in part]
-        assert sorted(ranks[0][2] + ranks[1][2]) == list(range(size))
 
 
 def test_openmmlab_batches_go_through_the_preprocessor():

@@ -6,7 +6,6 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from mmbam.evaluation import knn, knn_accuracy, knn_predict
-from tests.distributed import run_ranks
 
 
 def made_features(num_train=90, num_test=41, dim=8, num_classes=7, seed=0):
@@ -74,26 +73,6 @@ def test_a_small_temperature_neither_overflows_nor_underflows():
     nearest = knn_predict(*data[:3], k=1)[:, 0]
     sharp = knn_predict(*data[:3], k=20, temperature=1e-5)[:, 0]
     assert torch.equal(sharp, nearest)
-
-
-def _on_each_rank():
-    train, train_labels, test, test_labels = made_features(num_train=31)
-    whole = knn_predict(train, train_labels, test, k=10)
-    # Unequal parts, one smaller than k.
-    part = slice(0, 5) if torch.distributed.get_rank() == 0 else slice(5, None)
-    own = train[part], train_labels[part]
-    parts = knn_predict(*own, test, k=10, sharded=True)
-    accuracy = knn_accuracy(*own, test, test_labels, k=10, sharded=True)
-    return whole.numpy(), parts.numpy(), accuracy
-
-
-def test_two_ranks_equal_one():
-    data = made_features(num_train=31)
-    expected = knn_predict(*data[:3], k=10).numpy()
-    for whole, parts, accuracy in run_ranks(_on_each_rank, 2):
-        assert (whole == expected).all()
-        assert (parts == expected).all()
-        assert accuracy == knn_accuracy(*data, k=10)
 
 
 def test_more_neighbours_than_samples_is_one_clear_sentence():

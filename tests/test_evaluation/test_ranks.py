@@ -1,0 +1,100 @@
+"""Two ranks give the figures of one, for every evaluator, from one pair of ranks."""
+
+import numpy as np
+import pytest
+from mmengine.dist import get_rank
+
+from mmbam.evaluation import (
+    cluster_scores,
+    fit_logistic,
+    knn_accuracy,
+    knn_predict,
+    logistic_probe,
+    rankme,
+)
+from tests.distributed import run_ranks
+
+from . import test_clustering, test_features, test_knn, test_logistic, test_rankme
+
+CASES = [(7, False), (8, True), (1, False)]  # size of the data set, shuffled
+
+
+def features():
+    results = []
+    for size, shuffle in CASES:
+        data = test_features.loader(size, batch_size=2, shuffle=shuffle)
+        whole, part = (
+            test_features.extract(test_features.Mean(), data, gather=gather)
+            for gather in (True, False)
+        )
+        results.append([(x[:, 0].tolist(), y.tolist()) for x, y in (whole, part)])
+    return results
+
+
+def knn():
+    train, train_labels, test, test_labels = test_knn.made_features(num_train=31)
+    whole = knn_predict(train, train_labels, test, k=10)
+    # Unequal parts, one smaller than k.
+    part = slice(0, 5) if get_rank() == 0 else slice(5, None)
+    own = train[part], train_labels[part]
+    parts = knn_predict(*own, test, k=10, sharded=True)
+    accuracy = knn_accuracy(*own, test, test_labels, k=10, sharded=True)
+    return whole.tolist(), parts.tolist(), accuracy
+
+
+def logistic():
+    train, val, test = test_logistic.made(sizes=(121, 61, 90))
+    probe = logistic_probe(train, val, test, [0.1, 1.0, 10.0])
+    return fit_logistic(*train, 1.0, tol=1e-5).numpy(), probe
+
+
+def clustering():
+    return cluster_scores(*test_clustering.made(), num_classes=[2, 4], draws=3)
+
+
+def rank():
+    x = test_rankme.made()
+    part = x[:13] if get_rank() == 0 else x[13:]
+    return rankme(part, sharded=True), rankme(x)
+
+
+def evaluate_all():
+    return {f.__name__: f() for f in (features, knn, logistic, clustering, rank)}
+
+
+@pytest.fixture(scope='module')
+def ranks():
+    return run_ranks(evaluate_all, 2)
+
+
+def test_features_have_each_sample_once_in_whole_and_in_parts(ranks):
+    for (size, _), *each in zip(CASES, *(r['features'] for r in ranks)):
+        for whole, (part, part_labels) in each:
+            assert whole == (list(range(size)), [2 * i for i in range(size)])
+            assert part_labels == [2 * i for i in part]
+        assert sorted(each[0][1][0] + each[1][1][0]) == list(range(size))
+
+
+def test_nearest_neighbours(ranks):
+    data = test_knn.made_features(num_train=31)
+    expected = knn_predict(*data[:3], k=10).tolist()
+    for result in ranks:
+        assert result['knn'] == (expected, expected, knn_accuracy(*data, k=10))
+
+
+def test_logistic_regression(ranks):
+    expected, probe = logistic()
+    for result in ranks:
+        weights, rank_probe = result['logistic']
+        np.testing.assert_allclose(weights, expected, atol=1e-3)
+        assert rank_probe == probe
+
+
+def test_clustering_scores(ranks):
+    assert [result['clustering'] for result in ranks] == [clustering()] * 2
+
+
+def test_effective_rank(ranks):
+    expected = rankme(test_rankme.made())
+    for result in ranks:
+        assert result['rank'] == pytest.approx((expected, expected))
