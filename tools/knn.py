@@ -10,6 +10,8 @@ from mmbam.evaluation.command import FrozenFeatures, evaluation_parser, run_comm
 
 def main() -> None:
     parser = evaluation_parser(__doc__)
+    parser.add_argument('--train', metavar='DIR', help='class folders to search')
+    parser.add_argument('--test', metavar='DIR', help='class folders to classify')
     parser.add_argument('--k', type=int, nargs='+', default=[20], help='neighbours')
     parser.add_argument('--temperature', type=float, default=0.07)
     parser.add_argument(
@@ -17,8 +19,8 @@ def main() -> None:
     )
     args = parser.parse_args()
     features = FrozenFeatures(args)
-    train = features.of(features.train, args.fraction, gather=False)
-    test = features.of(features.test)
+    train = features.of_split('train', args.train, args.fraction, gather=False)
+    test = features.of_split('test', args.test)
     for k in args.k:
         accuracy = knn_accuracy(
             *train, *test, k=k, temperature=args.temperature, sharded=True

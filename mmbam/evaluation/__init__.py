@@ -3,6 +3,7 @@
 from .clustering import cluster_scores
 from .features import extract_features
 from .knn import knn_accuracy, knn_predict
+from .linear import linear_probe
 from .loaders import build_loader
 from .logistic import fit_logistic, logistic_probe
 from .rankme import rankme
@@ -16,6 +17,7 @@ __all__ = [
     'fit_logistic',
     'knn_accuracy',
     'knn_predict',
+    'linear_probe',
     'logistic_probe',
     'rankme',
     'write_list',

@@ -14,7 +14,7 @@ from torch import Tensor
 from mmbam.checkpoints.selection import SOURCES
 
 from .features import extract_features
-from .frozen import build_frozen, evaluation_datasets
+from .frozen import build_frozen, evaluation_dataset
 from .loaders import build_loader
 
 
@@ -24,8 +24,6 @@ def evaluation_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument('config', help='config whose model.backbone is evaluated')
     parser.add_argument('checkpoint', help="of this project, the authors' or timm")
     parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
-    parser.add_argument('--train', metavar='DIR', help='class folders to train on')
-    parser.add_argument('--test', metavar='DIR', help='class folders to test on')
     parser.add_argument('--size', type=int, help='of the images, in pixels')
     parser.add_argument('--batch-size', type=int, default=64)
     parser.add_argument('--num-workers', type=int, default=2)
@@ -34,39 +32,50 @@ def evaluation_parser(description: str) -> argparse.ArgumentParser:
 
 
 class FrozenFeatures:
-    """Features of the data that the arguments of a command name.
+    """Features of a checkpoint's backbone, as the arguments of a command ask for them.
 
     Args:
         args (argparse.Namespace): What :func:`evaluation_parser` parsed.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
-        cfg = Config.fromfile(args.config)
-        cfg.merge_from_dict(args.cfg_options)
-        self.train, self.test = evaluation_datasets(
-            cfg, args.train, args.test, args.size
-        )
-        self.batch_size, self.num_workers = args.batch_size, args.num_workers
+        self.cfg = Config.fromfile(args.config)
+        self.cfg.merge_from_dict(args.cfg_options)
+        self.args = args
         self.backbone, self.preprocessor = build_frozen(
-            cfg, args.checkpoint, args.source
+            self.cfg, args.checkpoint, args.source
         )
 
-    def of(
+    def of_split(
         self,
-        dataset: dict,
+        split: str,
+        folder: str | None = None,
         fraction: float = 1.0,
         gather: bool = True,
-        pool: Callable[..., Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Features and labels of a data set; see :func:`extract_features`."""
-        loader = build_loader(dataset, self.batch_size, self.num_workers, fraction)
-        options = {} if pool is None else dict(pool=pool)
+        """Features and labels of a folder, or of the config's data set.
+
+        Args:
+            split (str): ``'train'`` or ``'test'``.
+            folder (str, optional): See :func:`evaluation_dataset`. Defaults to None.
+            fraction (float): See :func:`build_loader`. Defaults to 1.0.
+            gather (bool): See :func:`extract_features`. Defaults to True.
+        """
+        dataset = evaluation_dataset(self.cfg, split, folder, self.args.size)
+        return self.of(dataset, fraction, gather)
+
+    def of(
+        self, dataset: dict, fraction: float = 1.0, gather: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Features and labels of a data set."""
+        loader = build_loader(
+            dataset, self.args.batch_size, self.args.num_workers, fraction
+        )
         return extract_features(
             self.backbone,
             loader,
             data_preprocessor=self.preprocessor,
             gather=gather,
-            **options,
         )
 
 

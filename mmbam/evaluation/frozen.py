@@ -52,58 +52,54 @@ def build_frozen(
     return backbone, preprocessor.to(device)
 
 
-def evaluation_datasets(
+def evaluation_dataset(
     cfg: Config,
-    train: str | Path | None = None,
-    test: str | Path | None = None,
+    split: str,
+    folder: str | Path | None = None,
     size: int | None = None,
-) -> tuple[dict, dict]:
-    """Training and test set of an evaluation on frozen features.
+) -> dict:
+    """Training or test set of an evaluation on frozen features.
 
-    They are those of the config's KNNHook if it has one, else of its training and its
-    test (or validation) loader, the training set seen through the test pipeline.
+    It is that of the config's KNNHook if it has one, else of its training or its test
+    (or validation) loader, the training set seen through the test pipeline.
 
     Args:
         cfg (Config): A config of this project or of mmpretrain.
-        train (str | Path, optional): A folder of class folders to take instead of the
-            config's training set. Defaults to None.
-        test (str | Path, optional): The same for the test set. Defaults to None.
-        size (int, optional): See all images as a crop of this size from the middle,
-            after a resize of the shorter side to it. Defaults to None: the config's
-            test pipeline.
+        split (str): ``'train'`` or ``'test'``.
+        folder (str | Path, optional): A folder of class folders to take instead of the
+            config's data set. Defaults to None.
+        size (int, optional): See the images as :func:`plain_pipeline` does. Defaults to
+            None: the config's test pipeline.
 
     Returns:
-        tuple[dict, dict]: Configs of the training and of the test set.
+        dict: Config of the data set.
     """
     hooks = [h for h in cfg.get('custom_hooks') or [] if h.type.endswith('KNNHook')]
     if hooks:
-        sets = [hooks[0].train_dataset, hooks[0].test_dataset]
+        datasets = dict(train=hooks[0].train_dataset, test=hooks[0].test_dataset)
     else:
-        tests = cfg.get('test_dataloader') or cfg.get('val_dataloader')
-        sets = [
-            loader and loader.dataset for loader in (cfg.get('train_dataloader'), tests)
-        ]
+        loaders = dict(
+            train=cfg.get('train_dataloader'),
+            test=cfg.get('test_dataloader') or cfg.get('val_dataloader'),
+        )
+        datasets = {name: loader and loader.dataset for name, loader in loaders.items()}
     if size is not None:
         pipeline = plain_pipeline(size)
+    elif datasets['test'] and datasets['test'].get('pipeline'):
+        pipeline = datasets['test'].pipeline
     else:
-        pipeline = sets[1] and sets[1].get('pipeline')
-        if pipeline is None:
-            raise ValueError(
-                f'{_name(cfg)} has no test pipeline (in a KNNHook, test_dataloader or '
-                'val_dataloader), so the size of the images must be given.'
-            )
-    result = []
-    for which, folder, dataset in zip(('training', 'test'), (train, test), sets):
-        if folder is not None:
-            result.append(class_folders(folder, pipeline))
-        elif dataset is None:
-            raise ValueError(
-                f'{_name(cfg)} has no {which} set with labels (in a KNNHook or a '
-                'loader): give a folder of class folders.'
-            )
-        else:
-            result.append({**dataset, 'pipeline': pipeline})
-    return tuple(result)
+        raise ValueError(
+            f'{_name(cfg)} has no test pipeline (in a KNNHook, test_dataloader or '
+            'val_dataloader), so the size of the images must be given.'
+        )
+    if folder is not None:
+        return class_folders(folder, pipeline)
+    if not datasets[split]:
+        raise ValueError(
+            f'{_name(cfg)} has no {split} set with labels (in a KNNHook or a loader): '
+            'give a folder of class folders.'
+        )
+    return {**datasets[split], 'pipeline': pipeline}
 
 
 def plain_pipeline(size: int) -> list[dict]:

@@ -8,7 +8,7 @@ from mmbam.evaluation import build_loader, extract_features
 from mmbam.evaluation.frozen import (
     build_frozen,
     class_folders,
-    evaluation_datasets,
+    evaluation_dataset,
     plain_pipeline,
 )
 
@@ -25,7 +25,8 @@ def made(tmp_path):
 def test_features_are_those_of_the_config_and_the_checkpoint(made, tmp_path):
     cfg, weights, backbone = made
     frozen, preprocessor = build_frozen(cfg, weights)
-    for split, dataset in zip(('train', 'test'), evaluation_datasets(cfg)):
+    for split in ('train', 'test'):
+        dataset = evaluation_dataset(cfg, split)
         features, labels = extract_features(
             frozen,
             build_loader(dataset, num_workers=0),
@@ -51,12 +52,14 @@ def test_a_knn_hook_names_the_data(made):
         test_dataset=dict(type='B', pipeline=['plain']),
     )
     cfg.custom_hooks = [hook]
-    assert evaluation_datasets(cfg) == (hook['train_dataset'], hook['test_dataset'])
+    for split in ('train', 'test'):
+        assert evaluation_dataset(cfg, split) == hook[f'{split}_dataset']
 
 
 def test_folders_and_sizes_take_the_place_of_the_configs(made, tmp_path):
     cfg, *_ = made
-    train, test = evaluation_datasets(cfg, train=tmp_path / 'test', size=8)
+    train = evaluation_dataset(cfg, 'train', tmp_path / 'test')
+    test = evaluation_dataset(cfg, 'test', size=8)
     assert train['data_root'] == str(tmp_path / 'test')
     assert test['data_root'] == cfg.val_dataloader.dataset.data_root
     images = build_loader(test, num_workers=0).dataset
@@ -69,9 +72,9 @@ def test_what_is_missing_in_a_config_is_named(tmp_path):
     with pytest.raises(ValueError, match='no data_preprocessor'):
         build_frozen(Config(dict(model=dict(backbone=dict(type='A')))), None)
     with pytest.raises(ValueError, match='no test pipeline'):
-        evaluation_datasets(Config())
-    with pytest.raises(ValueError, match='no training set'):
-        evaluation_datasets(Config(), size=8)
+        evaluation_dataset(Config(), 'test')
+    with pytest.raises(ValueError, match='no train set'):
+        evaluation_dataset(Config(), 'train', size=8)
 
 
 def test_folders_without_classes_or_images_are_refused(tmp_path):

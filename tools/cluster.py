@@ -1,0 +1,39 @@
+"""NMI and ARI of k-means on the features of a checkpoint (appendix I)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mmengine.dist import is_main_process
+
+from mmbam.evaluation import cluster_scores
+from mmbam.evaluation.command import FrozenFeatures, evaluation_parser, run_command
+
+
+def main() -> None:
+    parser = evaluation_parser(__doc__)
+    parser.add_argument('--test', metavar='DIR', help='class folders to cluster')
+    parser.add_argument(
+        '--num-classes',
+        type=int,
+        nargs='+',
+        help='of 10 20 40 80 160 those that the data has',
+    )
+    parser.add_argument('--draws', type=int, default=10)
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--out', type=Path, help='JSON file for the figures')
+    args = parser.parse_args()
+    data = FrozenFeatures(args).of_split('test', args.test)
+    scores = cluster_scores(*data, args.num_classes, args.draws, args.seed)
+    if is_main_process():
+        print(f'{"classes":>7}{"NMI":>16}{"ARI":>16}')
+        for t, s in scores.items():
+            nmi, ari = (f'{s[n]:.2f} ± {s[f"{n}_std"]:.2f}' for n in ('nmi', 'ari'))
+            print(f'{t:7}{nmi:>16}{ari:>16}')
+        if args.out:
+            args.out.write_text(json.dumps(scores, indent=2))
+
+
+if __name__ == '__main__':
+    run_command(main)

@@ -1,0 +1,40 @@
+"""Write a class-balanced part of a data set as a list of images and labels."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from mmpretrain.registry import DATASETS
+
+from mmbam.evaluation import balanced_split, write_list
+from mmbam.evaluation.frozen import class_folders
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('root', help='folder of class folders')
+    parser.add_argument('out', type=Path, help='list to write, for ann_file')
+    amount = parser.add_mutually_exclusive_group(required=True)
+    amount.add_argument('--fraction', type=float, help='share of each class')
+    amount.add_argument('--per-class', type=int, help='images of each class')
+    parser.add_argument('--rest', type=Path, help='list of all other images')
+    parser.add_argument('--seed', type=int, default=0)
+    args = parser.parse_args()
+    try:
+        dataset = DATASETS.build(class_folders(args.root, pipeline=[]))
+        labels = dataset.get_gt_labels()
+        parts = balanced_split(labels, args.fraction, args.per_class, args.seed)
+        for path, part in zip((args.out, args.rest), parts):
+            if path is None:
+                continue
+            images = [dataset.get_data_info(i)['img_path'] for i in part]
+            write_list(path, zip(images, labels[part]), args.root)
+            print(f'Wrote {len(part)} of {len(labels)} images to {path}.')
+    except (ValueError, OSError) as error:
+        sys.exit(f'make_split: {error}')
+
+
+if __name__ == '__main__':
+    main()

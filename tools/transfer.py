@@ -1,0 +1,54 @@
+"""Linear transfer: logistic regression on the features of a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mmengine.dist import is_main_process
+
+from mmbam.evaluation.command import FrozenFeatures, evaluation_parser, run_command
+from mmbam.evaluation.transfer import (
+    TRANSFER_SETS,
+    format_table,
+    transfer_datasets,
+    transfer_row,
+)
+
+
+def main() -> None:
+    parser = evaluation_parser(__doc__)
+    parser.add_argument(
+        'data',
+        nargs='+',
+        metavar='NAME=ROOT',
+        help=f'{", ".join(TRANSFER_SETS)}, or any name for class folders in '
+        'ROOT/train, ROOT/test and perhaps ROOT/val',
+    )
+    parser.set_defaults(size=224)
+    parser.add_argument(
+        '--val-fraction', type=float, default=0.2, help='held out without ROOT/val'
+    )
+    parser.add_argument('--out', type=Path, help='JSON file for the figures')
+    args = parser.parse_args()
+    wrong = [entry for entry in args.data if '=' not in entry]
+    if wrong:
+        raise ValueError(f'Data sets are given as NAME=ROOT, but got {wrong[0]!r}.')
+    # All of them first: a wrong path must not show after hours.
+    datasets = {
+        name: transfer_datasets(name, root, args.size)
+        for name, root in (entry.split('=', 1) for entry in args.data)
+    }
+    features = FrozenFeatures(args)
+    rows = {
+        name: transfer_row(splits, features.of, args.val_fraction)
+        for name, splits in datasets.items()
+    }
+    if is_main_process():
+        print(format_table(rows))
+        if args.out:
+            args.out.write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == '__main__':
+    run_command(main)
