@@ -1,0 +1,128 @@
+"""The command line's values reach the config; mistakes end in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmbam.engine import launch
+
+CONFIG = """
+default_scope = 'mmpretrain'
+optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.1))
+test_dataloader = dict()
+test_evaluator = dict(type='Accuracy')
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / 'small.py'
+    path.write_text(CONFIG)
+    return str(path)
+
+
+def test_work_dir_comes_from_command_line_config_or_name(config, tmp_path):
+    assert launch.load_config(config).work_dir == 'work_dirs/small'
+    options = dict(work_dir='mine')
+    assert launch.load_config(config, cfg_options=options).work_dir == 'mine'
+    cfg = launch.load_config(config, 'given', options)
+    assert cfg.work_dir == 'given'
+    assert cfg.launcher == 'none'
+
+
+def test_config_options_override(config):
+    cfg = launch.load_config(config, cfg_options={'optim_wrapper.optimizer.lr': 3})
+    assert cfg.optim_wrapper.optimizer == dict(type='SGD', lr=3)
+
+
+def test_missing_files_are_named(config):
+    with pytest.raises(FileNotFoundError, match='Config file not found: no.py'):
+        launch.load_config('no.py')
+    cfg = launch.load_config(config)
+    with pytest.raises(FileNotFoundError, match='Checkpoint not found: no.pth'):
+        launch.set_resume(cfg, 'no.pth')
+    with pytest.raises(FileNotFoundError, match='Checkpoint not found: no.pth'):
+        launch.set_test(cfg, 'no.pth')
+
+
+def test_a_launcher_that_did_not_launch_is_named(config, monkeypatch):
+    monkeypatch.delenv('RANK', raising=False)
+    with pytest.raises(ValueError, match='pytorch needs .*RANK.*/dist_train.sh'):
+        launch.load_config(config, launcher='pytorch')
+
+
+@pytest.mark.parametrize('scope', ['mmdet', 'mmseg'])
+def test_dense_configs_check_the_dense_part(config, scope, monkeypatch):
+    checked = []
+    monkeypatch.setattr(launch, 'require_dense', checked.append)
+    launch.load_config(config)
+    launch.load_config(config, cfg_options=dict(default_scope=scope))
+    assert checked == [scope]
+
+
+@pytest.mark.parametrize(
+    'device, before, after',
+    [
+        ('cuda', {}, dict(type='AmpOptimWrapper', loss_scale='dynamic')),
+        (
+            'cuda',
+            dict(type='AmpOptimWrapper', dtype='bfloat16'),
+            dict(type='AmpOptimWrapper', dtype='bfloat16'),
+        ),
+        ('cpu', {}, dict(type='mmbam.AutocastOptimWrapper')),
+        (
+            'cpu',
+            dict(type='AmpOptimWrapper', dtype='float16', loss_scale=512.0),
+            dict(type='mmbam.AutocastOptimWrapper'),
+        ),
+    ],
+)
+def test_amp(config, device, before, after, monkeypatch):
+    monkeypatch.setattr(launch, 'get_device', lambda: device)
+    cfg = launch.load_config(config, cfg_options=dict(optim_wrapper=before))
+    launch.set_amp(cfg)
+    cfg.optim_wrapper.pop('optimizer')
+    assert cfg.optim_wrapper == after
+
+
+def test_amp_does_not_replace_what_it_does_not_know(config):
+    options = {'optim_wrapper.type': 'DeepSpeedOptimWrapper'}
+    cfg = launch.load_config(config, cfg_options=options)
+    with pytest.raises(ValueError, match='not of DeepSpeedOptimWrapper'):
+        launch.set_amp(cfg)
+
+
+def test_auto_scale_lr_needs_a_base(config):
+    with pytest.raises(ValueError, match='base_batch_size.*small.py has none'):
+        launch.set_auto_scale_lr(launch.load_config(config))
+    options = {'auto_scale_lr.base_batch_size': 256}
+    cfg = launch.load_config(config, cfg_options=options)
+    launch.set_auto_scale_lr(cfg)
+    assert cfg.auto_scale_lr == dict(base_batch_size=256, enable=True)
+
+
+def test_resume_from_the_latest_or_from_a_file(config, tmp_path):
+    cfg = launch.load_config(config)
+    launch.set_resume(cfg, 'auto')
+    assert (cfg.resume, cfg.load_from) == (True, None)
+    checkpoint = tmp_path / 'epoch_1.pth'
+    checkpoint.touch()
+    launch.set_resume(cfg, str(checkpoint))
+    assert (cfg.resume, cfg.load_from) == (True, str(checkpoint))
+
+
+def test_testing_needs_something_to_test(config):
+    cfg = launch.load_config(config, cfg_options=dict(test_dataloader=None))
+    with pytest.raises(ValueError, match='no test_dataloader: nothing to test'):
+        launch.set_test(cfg, 'https://somewhere/weights.pth')
+
+
+def test_predictions_are_saved_beside_the_metrics(config):
+    cfg = launch.load_config(config)
+    with pytest.raises(ValueError, match='must end with .pkl'):
+        launch.set_test(cfg, 'https://somewhere/weights.pth', 'predictions.json')
+    launch.set_test(cfg, 'https://somewhere/weights.pth', 'predictions.pkl')
+    assert [metric['type'] for metric in cfg.test_evaluator] == [
+        'Accuracy',
+        'DumpResults',
+    ]
