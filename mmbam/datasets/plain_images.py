@@ -6,7 +6,6 @@ import bisect
 import itertools
 from typing import Any
 
-import mmcv
 import numpy as np
 import torch
 from mmengine.dataset import BaseDataset
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from .leaves import walk_transforms
+from .transforms.resize import resize_bicubic
 from .transforms.seed_by_sample import SeedBySample
 
 
@@ -45,26 +45,32 @@ class PlainImages(Dataset):
         An image that cannot be read is black and comes with a message, else the
         message is empty.
         """
-        number = bisect.bisect_right(self._stops, index)
-        sample = index - self._stops[number] + self.lengths[number]
-        results: Any = self.leaves[number].get_data_info(sample)
-        name = results.get('img_path', f'sample {index}')
         try:
-            for transform in self._loaders[number]:
-                results = transform(results)
-                if results is None:
-                    raise ValueError('the pipeline drops it')
-            return self._resize(results['img']), ''
+            image = resize_bicubic(self.read(index), self.size, self.size)
+            return torch.from_numpy(image).permute(2, 0, 1).contiguous(), ''
         except Exception as error:  # any decoder's: reported, and never worth a run
             black = torch.zeros(3, self.size, self.size, dtype=torch.uint8)
-            return black, f'{name}: {type(error).__name__}: {error}'
+            return black, f'{self.name(index)}: {type(error).__name__}: {error}'
 
-    def _resize(self, image: np.ndarray) -> Tensor:
-        # Pillow's bicubic filter widens with the scale; OpenCV's would alias.
-        image = mmcv.imresize(
-            image, (self.size, self.size), interpolation='bicubic', backend='pillow'
-        )
-        return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
+    def read(self, index: int) -> np.ndarray:
+        """An image of uint8 in BGR, of the size it has when it is cropped."""
+        number, sample = self._locate(index)
+        results: Any = self.leaves[number].get_data_info(sample)
+        for transform in self._loaders[number]:
+            results = transform(results)
+            if results is None:
+                raise ValueError('the pipeline drops it')
+        return results['img']
+
+    def name(self, index: int) -> str:
+        """Where an image comes from."""
+        number, sample = self._locate(index)
+        info = self.leaves[number].get_data_info(sample)
+        return info.get('img_path', f'sample {index}')
+
+    def _locate(self, index: int) -> tuple[int, int]:
+        number = bisect.bisect_right(self._stops, index)
+        return number, index - self._stops[number] + self.lengths[number]
 
 
 def _before_boxes(leaf: BaseDataset) -> list[Any]:

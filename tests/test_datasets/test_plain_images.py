@@ -62,7 +62,8 @@ def test_an_image_is_a_bicubic_resize_of_what_the_crop_would_see(photo):
     tensor, error = plain[0]
     assert error == '' and tensor.shape == (3, 32, 32)
     expected = Image.fromarray(image[:, ::-1]).resize((32, 32), Image.BICUBIC)
-    np.testing.assert_array_equal(tensor.permute(1, 2, 0).numpy(), np.array(expected))
+    difference = tensor.permute(1, 2, 0).numpy() - np.array(expected, int)
+    assert abs(difference).max() <= 1
 
 
 def test_samples_are_counted_over_all_data_sets(photo, tmp_path):

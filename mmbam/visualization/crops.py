@@ -1,0 +1,105 @@
+"""What random and contrastive cropping show of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from mmbam.datasets.transforms.resize import resize_bicubic
+from mmbam.datasets.transforms.window import Box, sample_window
+
+from .heatmaps import scale_heat_maps
+
+GLOBAL, LOCAL = (0.25, 1.0), (0.05, 0.25)
+ASPECT = (3 / 4, 4 / 3)
+SIDE = 112
+
+
+def draw_crops(
+    images: Sequence[np.ndarray],
+    heat_maps: Tensor,
+    boxes: Tensor,
+    path: str | Path,
+    areas: Sequence[Sequence[float]] = (GLOBAL, GLOBAL, LOCAL, LOCAL, LOCAL),
+    alpha: float = 0.6,
+    seed: int = 0,
+) -> None:
+    """Draw a row for each image: its heat map and box, random and contrastive crops.
+
+    Both kinds of crops have the same sizes and ratios; only their places differ.
+
+    Args:
+        images (Sequence[np.ndarray]): RGB images of uint8, of any sizes.
+        heat_maps (Tensor): Their heat maps (n, h, w).
+        boxes (Tensor): Their boxes (n, 4), as (h0, w0, h1, w1) in [0, 1].
+        path (str | Path): PNG to write.
+        areas (Sequence): Smallest and largest share of the image's area, for each crop
+            to draw. Defaults to the paper's: two global and three local ones.
+        alpha (float): Of the Beta distribution of centres. Defaults to 0.6.
+        seed (int): Of the crops. Defaults to 0.
+    """
+    count = len(areas)
+    # A narrow empty column in front of each kind of crops.
+    widths = [1.2, 1.2, 0.15, *[1] * count, 0.15, *[1] * count]
+    figure = Figure(
+        figsize=(1.1 * sum(widths), 1.25 * len(images) + 0.7), layout='constrained'
+    )
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
+    grid = figure.subplots(len(images), len(widths), squeeze=False, width_ratios=widths)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for number, (row, image) in enumerate(zip(grid, images)):
+        box = tuple(boxes[number].tolist())
+        warm = scale_heat_maps(heat_maps[number : number + 1], image.shape[:2])[0]
+        row[0].imshow(image)
+        row[1].imshow(image.mean(2), cmap='gray', vmin=0, vmax=255)
+        row[1].imshow(warm.numpy(), cmap='inferno', alpha=0.6, vmin=0, vmax=1)
+        for axes in row[:2]:
+            _draw_box(axes, image.shape, box)
+        for first, place in ((3, None), (4 + count, box)):
+            crops = _cut(image, areas, place, alpha, seed + number)
+            for axes, crop in zip(row[first:], crops):
+                axes.imshow(crop)
+    titles = {
+        0: 'image, box',
+        1: 'heat map',
+        3 + count // 2: 'random crops',
+        4 + count + count // 2: 'contrastive crops',
+    }
+    for column, title in titles.items():
+        grid[0, column].set_title(title, fontsize=11)
+    figure.savefig(path, dpi=110)
+
+
+def _draw_box(axes, shape: tuple[int, ...], box: Box) -> None:
+    height, width = shape[:2]
+    h0, w0, h1, w1 = box
+    corner = (w0 * width - 0.5, h0 * height - 0.5)
+    size = ((w1 - w0) * width, (h1 - h0) * height)
+    axes.add_patch(
+        Rectangle(corner, *size, fill=False, color='lime', linewidth=2, clip_on=False)
+    )
+
+
+def _cut(
+    image: np.ndarray,
+    areas: Sequence[Sequence[float]],
+    box: Box | None,
+    alpha: float,
+    seed: int,
+) -> list[np.ndarray]:
+    state = np.random.get_state()
+    crops = []
+    for number, area in enumerate(areas):
+        # Seeded one by one, so that sizes and ratios are those of the other kind.
+        np.random.seed((seed, number))
+        top, left, h, w = sample_window(*image.shape[:2], area, ASPECT, box, alpha)
+        window = np.ascontiguousarray(image[top : top + h, left : left + w])
+        crops.append(resize_bicubic(window, SIDE, SIDE))
+    np.random.set_state(state)
+    return crops
