@@ -20,10 +20,7 @@ visualizer = dict(type='UniversalVisualizer', vis_backends=vis_backends)
 log_processor = dict(
     window_size=50,
     # Means over the window, of the health signs as well as of the loss.
-    custom_cfg=[
-        dict(data_src=name, method='mean', window_size=50)
-        for name in ('entropy_a', 'entropy_b')
-    ],
+    mean_pattern=r'.*(loss|time|data_time|grad_norm|entropy).*',
 )
 log_level = 'INFO'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from mmengine.logging import MessageHub
-from mmpretrain.models.selfsup import BaseSelfSupervisor
+from mmpretrain.models.selfsup import BaseSelfSupervisor, MoCoV3ViT
 from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
@@ -55,6 +55,10 @@ class BAM(BaseSelfSupervisor):
             data_preprocessor=data_preprocessor,
             init_cfg=init_cfg,
         )
+        if isinstance(self.backbone, MoCoV3ViT):
+            # mmpretrain freezes the sine-cosine positions when it initialises weights,
+            # which is after a distributed wrapper has counted what gets gradients.
+            self.backbone.pos_embed.requires_grad_(False)
         self.teacher = MODELS.build(teacher) if isinstance(teacher, dict) else teacher
         if self.teacher is not None:
             self.teacher.start(self.backbone, self.neck)

@@ -68,6 +68,13 @@ def test_latents_keep_the_order_of_the_views():
         torch.testing.assert_close(z, alone)
 
 
+def test_what_is_frozen_is_frozen_before_a_distributed_wrapper_looks():
+    model = MODELS.build(bam_config(teacher=EMA))
+    before = {n for n, p in model.named_parameters() if p.requires_grad}
+    model.init_weights()
+    assert before == {n for n, p in model.named_parameters() if p.requires_grad}
+
+
 def test_a_pipeline_with_another_number_of_views_is_named():
     with pytest.raises(ValueError, match='makes 3 views.*num_views is 4'):
         build()(make_views(num_local=1), mode='loss')

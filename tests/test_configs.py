@@ -1,0 +1,165 @@
+"""Every pre-training config builds and takes training steps, at tiny scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from mmengine.config import Config
+from mmengine.registry import MODELS
+from PIL import Image
+
+from mmbam.engine.launch import build_runner, load_config
+
+ROOT = Path(__file__).resolve().parents[1]
+CONFIGS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ('bam', 'tiny')
+    for path in (ROOT / 'configs' / folder).rglob('*.py')
+)
+SMALLER = {224: 64, 96: 32}
+
+
+@pytest.fixture(scope='module')
+def images(tmp_path_factory) -> Path:
+    """Six images in the layout of ImageNet."""
+    root = tmp_path_factory.mktemp('images')
+    rng = np.random.default_rng(0)
+    (root / 'meta').mkdir()
+    for split in ('train', 'val'):
+        lines = []
+        for i in range(6):
+            file = root / split / f'class{i % 2}' / f'{i}.jpg'
+            file.parent.mkdir(parents=True, exist_ok=True)
+            pixels = rng.integers(0, 256, (48, 64, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(file)
+            lines.append(f'{file.parent.name}/{file.name} {i % 2}\n')
+        (root / f'meta/{split}.txt').write_text(''.join(lines))
+    return root
+
+
+def shrink(cfg: Config, images: Path) -> None:
+    """Six images, small views, a narrow projector, two steps, no waiting."""
+    loader = cfg.train_dataloader
+    loader.update(batch_size=3, num_workers=0, persistent_workers=False)
+    loader.dataset.data_root = str(images)
+    if loader.dataset.type == 'CustomDataset':
+        loader.dataset.data_root = str(images / 'train')
+    for step in loader.dataset.pipeline:
+        for view in step.get('views', []):
+            view.size = SMALLER.get(view.size, view.size)
+    for hook in cfg.custom_hooks:
+        if hook.type == 'mmbam.LocalizeHook':
+            hook.update(start_epoch=0, image_size=64, batch_size=3)
+        if hook.type == 'mmbam.KNNHook':
+            hook.k = 2
+            for name in ('train_dataset', 'test_dataset'):
+                hook[name].data_root = str(images)
+                hook[name].pipeline.insert(1, dict(type='Resize', scale=(32, 32)))
+    cfg.model.neck.hid_channels = 64
+    if cfg.model.neck.out_channels == 4096:
+        cfg.model.neck.out_channels = 64
+    cfg.train_cfg.max_epochs = 1
+    cfg.log_level = 'WARNING'
+    cfg.default_hooks.checkpoint.interval = -1
+
+
+@pytest.mark.parametrize('config', CONFIGS)
+def test_builds_and_trains(config, images, tmp_path, monkeypatch):
+    cfg = load_config(str(ROOT / config), work_dir=str(tmp_path))
+    shrink(cfg, images)
+    if 'distill' in config:
+        teacher = MODELS.build(dict(cfg.model.teacher.backbone, _scope_='mmpretrain'))
+        cfg.model.teacher.checkpoint = save(teacher, tmp_path / 'teacher.pth')
+    if 'adapt' in config:
+        weights = MODELS.build(dict(cfg.model.backbone, _scope_='mmpretrain'))
+        monkeypatch.setenv('MMBAM_CHECKPOINT', save(weights, tmp_path / 'vit.pth'))
+    runner = build_runner(cfg)
+    runner.train()
+    assert runner.iter == 2
+    history = runner.message_hub.get_scalar('train/loss').data[0]
+    assert len(history) == 2 and np.isfinite(history).all()
+
+
+def save(model: torch.nn.Module, path: Path) -> str:
+    torch.save(dict(state_dict=model.state_dict()), path)
+    return str(path)
+
+
+def test_recipes_say_what_the_paper_says():
+    vit = Config.fromfile(ROOT / 'configs/bam/vit-b16_300e.py')
+    assert vit.optim_wrapper.optimizer == dict(
+        type='AdamW', lr=0.003, weight_decay=0.04
+    )
+    assert vit.optim_wrapper.clip_grad.max_norm == 0.3
+    assert vit.train_cfg.max_epochs == 300 and vit.param_scheduler[0].end == 40
+    assert vit.train_dataloader.batch_size * 16 == vit.auto_scale_lr.base_batch_size
+    loss = vit.model.head.loss
+    assert (loss.num_views, loss.tau, loss.tau_b) == (8, 0.1, 0.05)
+    resnet = Config.fromfile(ROOT / 'configs/bam/r50_300e.py')
+    assert resnet.optim_wrapper.optimizer.lr == pytest.approx(0.3 * 4096 / 256)
+    assert resnet.optim_wrapper.optimizer.weight_decay == 1e-6
+
+
+def test_weight_decay_rises_tenfold_and_leaves_biases_without():
+    """In steps of the real schedule, on a tiny model."""
+    from mmengine.optim import build_optim_wrapper
+    from mmengine.registry import PARAM_SCHEDULERS
+
+    cfg = Config.fromfile(ROOT / 'configs/bam/vit-s16_300e.py')
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
+    optim_wrapper = dict(cfg.optim_wrapper, type='OptimWrapper')
+    optim_wrapper.pop('loss_scale')
+    wrapper = build_optim_wrapper(model, optim_wrapper)
+    schedule = dict(cfg.param_scheduler[2])
+    schedule.pop('convert_to_iter_based')
+    scheduler = PARAM_SCHEDULERS.build(
+        schedule, default_args=dict(optimizer=wrapper.optimizer)
+    )
+    def decays() -> dict[int, float]:
+        """By dimensions; mmengine adds a group of its own with a scalar."""
+        groups = ((g['params'][0].dim(), g) for g in wrapper.param_groups)
+        return {dim: group['weight_decay'] for dim, group in groups if dim}
+
+    assert decays() == {2: 0.04, 1: 0.0}
+    for _ in range(300):
+        wrapper.optimizer.step()
+        scheduler.step()
+    assert decays() == {2: pytest.approx(0.4, rel=1e-3), 1: 0.0}
+
+
+def test_ablations_differ_from_the_baseline_in_their_ingredient_alone():
+    baseline = Config.fromfile(ROOT / 'configs/bam/vit-s16_150e.py')
+    keys = {
+        'no_positive_mask': {'model'},
+        'no_global_norm': {'model'},
+        'no_balancing': {'model'},
+        'no_teacher': {'model'},
+        'no_multi_crop': {'model', 'train_pipeline', 'train_dataloader'},
+        'no_contrastive_crop': {'custom_hooks'},
+    }
+    paths = sorted((ROOT / 'configs/bam/ablations').glob('*.py'))
+    assert {path.stem for path in paths} == set(keys)
+    for path in paths:
+        cfg = Config.fromfile(path)
+        changed = {
+            k
+            for k in set(cfg.keys()) | set(baseline.keys())
+            if cfg.get(k) != baseline.get(k)
+        }
+        assert changed == keys[path.stem]
+
+
+def test_the_index_names_configs_that_exist():
+    index = yaml.safe_load((ROOT / 'model-index.yml').read_text())
+    models = [
+        model
+        for metafile in index['Import']
+        for model in yaml.safe_load((ROOT / metafile).read_text())['Models']
+    ]
+    assert models
+    for model in models:
+        assert (ROOT / model['Config']).is_file(), model['Name']
