@@ -1,9 +1,17 @@
 """Colour steps on uint8 images: torchvision's jitter, grey and solarise, on OpenCV.
 
-torchvision's PIL functions are the reference. With the same factors in the same order
-the result differs from theirs by 0.4 grey levels on average and by 8 at most on
-photographs, nearly all of it from PIL's 8-bit hue and saturation, which lose up to one
-step each; without the hue step by 0.1 on average and 2 at most.
+torchvision's PIL functions are the reference. Absolute difference to them on
+photographs with the same factors in the same order, in grey levels out of 255:
+
+=================================  ====  ==============  =======
+steps                              mean  99.9 % are <=   largest
+=================================  ====  ==============  =======
+brightness, contrast, saturation   0.24  2               3
+hue                                0.30  4               6
+all four                           0.48  6               14
+=================================  ====  ==============  =======
+
+That of the hue is PIL's own: its HSV has 8 bits and cuts off decimals.
 """
 
 from __future__ import annotations
@@ -137,10 +145,9 @@ def grey(img: np.ndarray) -> np.ndarray:
     return cv2.cvtColor(img, cv2.COLOR_BGR2GRAY)
 
 
-def solarise(img: np.ndarray, threshold: int = 128) -> np.ndarray:
-    """Invert the values of an image that are at least ``threshold``."""
-    values = np.arange(256, dtype=np.uint8)
-    return cv2.LUT(img, np.where(values < threshold, values, 255 - values))
+def solarise(img: np.ndarray) -> np.ndarray:
+    """Invert the values of an image from 128 on: the smaller of value and inverse."""
+    return cv2.min(img, cv2.bitwise_not(img))
 
 
 def _factor_range(name: str, value: float | Sequence[float]) -> tuple[float, float]:

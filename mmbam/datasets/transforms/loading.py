@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from mmcv.transforms import BaseTransform
 from mmengine import fileio
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from mmbam.datasets.robust import ReadErrors
 from mmbam.registry import TRANSFORMS
@@ -42,7 +42,11 @@ def decode(content: bytes) -> np.ndarray:
             img = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
             if img is not None:
                 return img
-    with Image.open(io.BytesIO(content)) as img:
+    try:
+        img = Image.open(io.BytesIO(content))
+    except UnidentifiedImageError:
+        raise ValueError('this is no image') from None  # PIL names a buffer's address
+    with img:
         img = ImageOps.exif_transpose(img)
         if img.mode == 'F':
             raise ValueError('images of 32-bit floats are not supported')

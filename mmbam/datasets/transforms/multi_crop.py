@@ -11,7 +11,7 @@ from mmcv.transforms import BaseTransform
 from mmbam.registry import TRANSFORMS
 
 from .contrastive_crop import box_of, check_no_fixed_box
-from .view import View
+from .view import View, render
 from .window import check_alpha, check_box
 
 
@@ -93,11 +93,12 @@ class MultiCrop(BaseTransform):
             )
         height, width = img.shape[:2]
         box = box_of(results, self.box, self.boxes)
-        results['img'] = [
-            view.render(img, view.draw(height, width, box, self.alpha))
+        views = [
+            view.draw(height, width, box, self.alpha)
             for view in self.views
             for _ in range(view.num)
         ]
+        results['img'] = render(img, views)
         return results
 
     def __repr__(self) -> str:
