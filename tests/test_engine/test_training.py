@@ -101,4 +101,4 @@ def test_dist_train_runs_on_two_processes(world, tmp_path):
     assert any('knn/top1' in entry for entry in entries)
     assert any({'loss', 'entropy_a', 'entropy_b'} <= set(entry) for entry in entries)
     checkpoint = torch.load(tmp_path / 'epoch_1.pth', map_location='cpu')
-    assert checkpoint['message_hub']['runtime_info']['iter'] == 2
+    assert checkpoint['meta']['iter'] == 2  # 96 images in batches of 2 x 24
