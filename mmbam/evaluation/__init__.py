@@ -7,6 +7,7 @@ from .linear import linear_probe
 from .loaders import build_loader
 from .logistic import fit_logistic, logistic_probe
 from .rankme import rankme
+from .similarity import pair_similarities
 from .splits import balanced_split, write_list
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     'knn_predict',
     'linear_probe',
     'logistic_probe',
+    'pair_similarities',
     'rankme',
     'write_list',
 ]

@@ -27,10 +27,10 @@ def rankme(features: Tensor, sharded: bool = False) -> float:
             'RankMe needs features of shape (N, d) with N > 0, but got '
             f'{tuple(features.shape)}.'
         )
-    # Through the d x d products, which add up over ranks; double, because taking the
-    # root of an eigenvalue halves the number of its digits.
+    # Through the d x d products, which add up over ranks, or the N x N ones, whichever
+    # are fewer; double, because the root of an eigenvalue has half of its digits.
     x = features.detach().double()
-    products = x.T @ x
+    products = x @ x.T if len(x) < x.shape[1] and not sharded else x.T @ x
     if sharded:
         all_reduce(products)
     if not products.isfinite().all():

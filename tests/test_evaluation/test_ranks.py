@@ -10,11 +10,19 @@ from mmbam.evaluation import (
     knn_accuracy,
     knn_predict,
     logistic_probe,
+    pair_similarities,
     rankme,
 )
 from tests.distributed import run_ranks
 
-from . import test_clustering, test_features, test_knn, test_logistic, test_rankme
+from . import (
+    test_clustering,
+    test_features,
+    test_knn,
+    test_logistic,
+    test_rankme,
+    test_similarity,
+)
 
 CASES = [(7, False), (8, True), (1, False)]  # size of the data set, shuffled
 
@@ -58,8 +66,14 @@ def rank():
     return rankme(part, sharded=True), rankme(x)
 
 
+def similarity():
+    z = test_similarity.made()
+    return pair_similarities(z[:, :2] if get_rank() == 0 else z[:, 2:])
+
+
 def evaluate_all():
-    return {f.__name__: f() for f in (features, knn, logistic, clustering, rank)}
+    evaluators = features, knn, logistic, clustering, rank, similarity
+    return {evaluator.__name__: evaluator() for evaluator in evaluators}
 
 
 @pytest.fixture(scope='module')
@@ -98,3 +112,9 @@ def test_effective_rank(ranks):
     expected = rankme(test_rankme.made())
     for result in ranks:
         assert result['rank'] == pytest.approx((expected, expected))
+
+
+def test_similarities_of_pairs(ranks):
+    expected = pair_similarities(test_similarity.made())
+    for result in ranks:
+        assert result['similarity'] == pytest.approx(expected)

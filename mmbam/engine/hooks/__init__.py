@@ -2,6 +2,7 @@
 
 from .knn_hook import KNNHook
 from .localize_hook import LocalizeHook
+from .monitor_hook import MonitorHook
 from .pretrained_hook import PretrainedBackboneHook
 from .progress_hook import ProgressHook
 from .seed_by_epoch_hook import SeedByEpochHook
@@ -10,6 +11,7 @@ from .tau_b_hook import TauBHook
 __all__ = [
     'KNNHook',
     'LocalizeHook',
+    'MonitorHook',
     'PretrainedBackboneHook',
     'ProgressHook',
     'SeedByEpochHook',
