@@ -29,8 +29,7 @@ setup(
         'Topic :: Scientific/Engineering :: Artificial Intelligence',
     ],
     packages=find_packages(include=['mmbam', 'mmbam.*']),
-    # Links to configs/, tools/ and model-index.yml, where mim and mmengine look for
-    # them: `_base_ = 'mmbam::bam/vit-b16_300e.py'` works from any project.
+    # Links to configs/, tools/ and model-index.yml, where mim looks for them.
     package_data={'mmbam': ['.mim/**/*']},
     python_requires='>=3.9',
     install_requires=[

@@ -20,6 +20,7 @@ import sysconfig
 import tarfile
 import time
 import zipfile
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import torch
@@ -43,7 +44,7 @@ def uses_cuda() -> bool:
         return True
     if not torch.cuda.is_available():
         return False
-    from torch.utils import cpp_extension  # prints a warning where there is no GPU
+    from torch.utils import cpp_extension
 
     if cpp_extension.CUDA_HOME is None:
         return False
@@ -127,7 +128,8 @@ def precompile_header(source: Path, folder: Path, log) -> str:
     fits the flags of a file and reads the header itself otherwise, so a failure here
     costs time alone.
     """
-    from torch.utils import cpp_extension
+    with redirect_stderr(log):
+        from torch.utils import cpp_extension  # prints a warning where there is no GPU
 
     folder.mkdir(exist_ok=True)
     header = source / 'mmcv/ops/csrc/common' / PREFIX_HEADER
