@@ -1,6 +1,7 @@
 """Images that cannot be read are logged, replaced, and stop a run when too many."""
 
 import logging
+import multiprocessing
 import pickle
 import traceback
 from pathlib import Path
@@ -69,8 +70,9 @@ def log(caplog):
 def test_a_bad_image_is_logged_with_its_path_and_replaced(tmp_path, log):
     dataset = folder_dataset(folder_of(tmp_path / 'a', good=20, bad=3))
     (tmp_path / 'a' / 'good0007.png').unlink()
-    taken = [name for batch in loader(dataset, workers=0) for name in batch]
-    assert len(taken) == 23 and all(name.startswith('good') for name in taken)
+    for _ in range(2):
+        taken = [name for batch in loader(dataset, workers=0) for name in batch]
+        assert len(taken) == 23 and all(name.startswith('good') for name in taken)
     lines = [r.getMessage() for r in log.records if r.levelno == logging.ERROR]
     for name in ('bad0000.png', 'bad0001.png', 'bad0002.png', 'good0007.png'):
         assert sum(str(tmp_path / 'a' / name) in line for line in lines) == 1
@@ -176,6 +178,15 @@ def test_nothing_is_left_behind():
     assert file.exists()
     del errors
     assert not file.exists()
+
+
+def test_a_worker_that_ends_takes_nothing_with_it():
+    held = [ReadErrors()]
+    held[0].add('a', OSError('gone'))
+    worker = multiprocessing.get_context('fork').Process(target=held.clear)
+    worker.start()
+    worker.join()
+    assert list(held[0].paths()) == ['a']
 
 
 @pytest.mark.parametrize('max_errors', [-1, 1.5, -0.1])
