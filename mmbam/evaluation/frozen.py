@@ -74,6 +74,7 @@ def evaluation_dataset(
     Returns:
         dict: Config of the data set.
     """
+    init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     hooks = [h for h in cfg.get('custom_hooks') or [] if h.type.endswith('KNNHook')]
     if hooks:
         datasets = dict(train=hooks[0].train_dataset, test=hooks[0].test_dataset)
