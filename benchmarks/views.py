@@ -20,6 +20,7 @@ import argparse
 import random
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +29,7 @@ import numpy as np
 import torch
 from mmcv.transforms import Compose
 from mmengine.config import Config
-from mmengine.registry import DefaultScope
+from mmengine.registry import init_default_scope
 from PIL import Image, ImageFilter
 from skimage import data
 from torchvision import transforms as T
@@ -180,16 +181,14 @@ def main() -> None:
     parser.add_argument('--images', type=int, default=25, help='number of images')
     parser.add_argument('--rounds', type=int, default=7, help='turns per pipeline')
     args = parser.parse_args()
+    init_default_scope('mmpretrain')  # of the types without a prefix
+    warnings.filterwarnings('ignore', message='Only use')  # mmcv, at every image
     torch.set_num_threads(1)
     cv2.setNumThreads(0)
     for seed in (random.seed, np.random.seed, torch.manual_seed):
         seed(0)
 
-    # The prefix-less types of the pipelines are mmpretrain's.
-    with (
-        tempfile.TemporaryDirectory() as made,
-        DefaultScope.overwrite_default_scope('mmpretrain'),
-    ):
+    with tempfile.TemporaryDirectory() as made:
         if args.folder is None:
             make_images(Path(made), args.images)
         folder = args.folder or Path(made)
@@ -197,14 +196,15 @@ def main() -> None:
         paths = [str(file) for file in files[: args.images]]
         if not paths:
             parser.error(f'no file in {folder} ends in {", ".join(SUFFIXES)}')
-        ours = Config.fromfile(CONFIG).train_pipeline
         load = Compose([dict(type='mmbam.LoadImage')])
         pipelines = {
             'torchvision, PIL': torchvision_pipeline(normalise=False),
             'torchvision, PIL, normalised': torchvision_pipeline(normalise=True),
             'mmpretrain MultiView, pillow': mmpretrain_pipeline('pillow'),
             'mmpretrain MultiView, cv2': mmpretrain_pipeline('cv2'),
-            'mmbam MultiCrop': _by_path(Compose(ours)),
+            'mmbam MultiCrop': _by_path(
+                Compose(Config.fromfile(CONFIG).train_pipeline)
+            ),
             'decoding alone': lambda path: load(dict(img_path=path)),
         }
         rates = measure(pipelines, paths, args.rounds)

@@ -33,7 +33,8 @@ class ReadErrors:
     """
 
     def __init__(self, max_errors: int | float = 0.01) -> None:
-        if max_errors < 0 or (isinstance(max_errors, float) and max_errors > 1):
+        known = isinstance(max_errors, (int, float)) and max_errors >= 0
+        if not known or (isinstance(max_errors, float) and max_errors > 1):
             raise ValueError(
                 'max_errors must be a number of images (int, at least 0) or a share of '
                 f'an epoch (float in [0, 1]), got {max_errors!r}'

@@ -189,7 +189,7 @@ def test_a_worker_that_ends_takes_nothing_with_it():
     assert list(held[0].paths()) == ['a']
 
 
-@pytest.mark.parametrize('max_errors', [-1, 1.5, -0.1])
+@pytest.mark.parametrize('max_errors', [-1, 1.5, -0.1, '1 %'])
 def test_a_wrong_limit_is_refused(max_errors):
     with pytest.raises(ValueError, match='max_errors must be'):
         LoadImage(max_errors=max_errors)

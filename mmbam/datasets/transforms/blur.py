@@ -12,7 +12,7 @@ from mmcv.transforms import BaseTransform
 
 from mmbam.registry import TRANSFORMS
 
-from .window import check_range
+from .checks import check_probability, check_range
 
 
 @functools.lru_cache(maxsize=512)
@@ -79,8 +79,7 @@ class GaussianBlur(BaseTransform):
 
     def __init__(self, sigma: Sequence[float] = (0.1, 2.0), prob: float = 0.5) -> None:
         self.sigma = check_range('sigma', sigma, 0, float('inf'))
-        check_range('(0, prob)', (0, prob), 0, 1)
-        self.prob = prob
+        self.prob = check_probability('prob', prob)
 
     def draw(self) -> float | None:
         """Draw a sigma, or None for no blur."""

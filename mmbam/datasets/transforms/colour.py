@@ -24,7 +24,7 @@ from mmcv.transforms import BaseTransform
 
 from mmbam.registry import TRANSFORMS
 
-from .window import check_range
+from .checks import check_probability, check_range
 
 #: Luma of ITU-R 601-2, in the order of an OpenCV image (blue, green, red).
 _LUMA = (0.114, 0.587, 0.299)
@@ -43,11 +43,7 @@ class _Linear:
 
     def add(self, name: str, factor: float) -> None:
         if name == 'brightness':
-            self.a, self.g, self.c = (
-                factor * self.a,
-                factor * self.g,
-                factor * self.c,
-            )
+            self.a, self.g, self.c = (factor * k for k in (self.a, self.g, self.c))
         elif name == 'saturation':
             # Luma is what saturation keeps: (a + g) L + c before and after.
             self.g = factor * self.g + (1 - factor) * (self.a + self.g)
@@ -126,13 +122,13 @@ def shift_hue(img: np.ndarray, shift: float) -> np.ndarray:
     rgb = rgb[-thirds:] + rgb[:-thirds] if thirds else rgb
     shift -= thirds / 3
     # Backwards is forwards with two channels swapped.
-    x, y, z = rgb if shift >= 0 else rgb[::-1]
-    top = cv2.max(cv2.max(x, y), z)
-    bottom = cv2.min(cv2.min(x, y), z)
+    a, b, c = rgb if shift >= 0 else rgb[::-1]
+    top = cv2.max(cv2.max(a, b), c)
+    bottom = cv2.min(cv2.min(a, b), c)
     way = cv2.convertScaleAbs(cv2.subtract(top, bottom), alpha=6 * abs(shift))
     low, high = cv2.add(bottom, way), cv2.subtract(top, way)
     turned = []
-    for x, y, z in ((x, y, z), (y, z, x), (z, x, y)):  # noqa: B020
+    for x, y, z in ((a, b, c), (b, c, a), (c, a, b)):
         # cv2.add and cv2.subtract saturate: below 0 is 0.
         up = cv2.min(cv2.subtract(low, y), cv2.subtract(z, x))
         down = cv2.min(cv2.subtract(y, high), cv2.subtract(x, z))
@@ -194,8 +190,7 @@ class ColorJitter(BaseTransform):
             )
             if value != 0
         }
-        check_range('(0, prob)', (0, prob), 0, 1)
-        self.prob = prob
+        self.prob = check_probability('prob', prob)
 
     def draw(self) -> list[tuple[str, float]]:
         """Draw the steps: their factors and their order."""

@@ -78,12 +78,12 @@ class LoadImage(BaseTransform):
     - ori_shape
 
     Args:
-        max_errors (int | float): How many images may fail: a number of images (0: the
-            first one stops the run), or as a float a share of an epoch, but at least
-            10. An image counts once, and on each rank and in each of several
-            concatenated data sets by itself. Without workers (``num_workers=0``) the
-            length of an epoch is not known here and a share means 10. Defaults
-            to 0.01.
+        max_errors (int | float): How many images may fail: a number of images (0, the
+            one to take for testing: the first one stops the run), or as a float a share
+            of an epoch, but at least 10. An image counts once, and on each rank and in
+            each of several concatenated data sets by itself. Without workers
+            (``num_workers=0``) the length of an epoch is not known here and a share
+            means 10. Defaults to 0.01.
         backend_args (dict, optional): Of mmengine's file backend. Defaults to None.
     """
 

@@ -10,9 +10,10 @@ import cv2
 import numpy as np
 
 from .blur import GaussianBlur, gaussian_blur
+from .checks import check_probability, check_range
 from .colour import ColorJitter, adjust, grey, solarise
 from .resize import resize_bicubic
-from .window import Box, check_range, sample_window
+from .window import Box, sample_window
 
 
 class ViewParams(NamedTuple):
@@ -68,14 +69,10 @@ class View:
                     f'{name} of a view must be an integer of at least 1, '
                     f'got {getattr(self, name)!r}'
                 )
-        self.area = check_range('area', self.area, 0, 1)
-        self.aspect = check_range('aspect', self.aspect, 1e-6, float('inf'))
+        self.area = check_range('area of a view', self.area, 0, 1)
+        self.aspect = check_range('aspect of a view', self.aspect, 1e-6, float('inf'))
         for name in ('flip', 'jitter', 'grey', 'blur', 'solarise'):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(
-                    f'{name} of a view is a probability in [0, 1], '
-                    f'got {getattr(self, name)!r}'
-                )
+            check_probability(f'{name} of a view', getattr(self, name))
         if len(self.strength) != 4:
             raise ValueError(
                 'strength of a view is (brightness, contrast, saturation, hue), '

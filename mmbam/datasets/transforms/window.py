@@ -13,19 +13,6 @@ Box = tuple[float, float, float, float]
 CENTER_BOX: Box = (0.25, 0.25, 0.75, 0.75)
 
 
-def check_range(name: str, value: Sequence[float], low: float, high: float) -> tuple:
-    """Return ``value`` as a (min, max) tuple within [low, high].
-
-    Raises:
-        ValueError: If it is not one; the message names the argument.
-    """
-    if len(value) != 2 or not low <= value[0] <= value[1] <= high:
-        raise ValueError(
-            f'{name} must be (min, max) with {low} <= min <= max <= {high}, got {value}'
-        )
-    return float(value[0]), float(value[1])
-
-
 def check_alpha(alpha: float) -> float:
     """Return the parameter of the Beta distribution if it is one."""
     if not alpha > 0:
@@ -59,6 +46,11 @@ def check_box(box: str | Sequence[float] | None) -> Box | None:
     return tuple(float(side) for side in box)
 
 
+def _uniform(low: float, high: float) -> float:
+    """``np.random.uniform``: the same number, in a tenth of the time."""
+    return low + (high - low) * np.random.random_sample()
+
+
 def _draw_size(
     height: int,
     width: int,
@@ -69,8 +61,8 @@ def _draw_size(
     """Draw (h, w) and say whether an attempt fitted (else: the fall-back's)."""
     log_aspect = math.log(aspect_range[0]), math.log(aspect_range[1])
     for _ in range(max_attempts):
-        area = np.random.uniform(*area_range) * (height * width)
-        aspect = math.exp(np.random.uniform(*log_aspect))
+        area = _uniform(*area_range) * (height * width)
+        aspect = math.exp(_uniform(*log_aspect))
         w = int(round(math.sqrt(area * aspect)))
         h = int(round(math.sqrt(area / aspect)))
         if 0 < w <= width and 0 < h <= height:

@@ -180,7 +180,7 @@ def test_the_channels_of_a_view_reach_the_model_as_red_green_blue():
         ([dict(size=8)], "lacks \\['area'\\]"),
         ([dict(GLOBAL, size=0)], 'size of a view'),
         ([dict(GLOBAL, num=1.5)], 'num of a view'),
-        ([dict(GLOBAL, area=(0.5, 0.1))], 'area must be'),
+        ([dict(GLOBAL, area=(0.5, 0.1))], 'area of a view must be'),
         ([dict(GLOBAL, grey=2)], 'grey of a view'),
         ([dict(GLOBAL, strength=(0.4, 0.4))], 'strength of a view'),
     ],
