@@ -210,8 +210,8 @@ def install(
     todo = [lines[n] for n in lines if n in problems and n not in (*MMCV, *tools)]
     if todo:
         fresh = len(todo) > 50
-        time_needed = 'about 2.5 GB to fetch, 3 to 10 minutes' if fresh else 'a moment'
-        say(f'installing {len(todo)} packages: {time_needed}')
+        time_needed = 'about 3 GB to fetch, 3 to 10 minutes' if fresh else 'a moment'
+        say(f'installing {len(todo)} of the {part} packages: {time_needed}')
         env.pip('install', '--no-deps', *todo, purpose=f'install the {part} packages')
 
     # The old mmcv stays until there is something to put in its place.
