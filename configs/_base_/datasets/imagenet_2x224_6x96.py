@@ -41,4 +41,6 @@ custom_hooks = [
     dict(type='mmbam.SeedByEpochHook'),
     # App. G: random crops for 40 epochs, then boxes that are refreshed every 20.
     dict(type='mmbam.LocalizeHook', start_epoch=40, interval=20),
+    # Health signs, and a checkpoint and a word of warning if features collapse.
+    dict(type='mmbam.MonitorHook', interval=50, on_collapse='warn'),
 ]
