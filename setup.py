@@ -41,7 +41,7 @@ setup(
         'timm>=1.0',
     ],
     extras_require={
-        # torch 2.0 to 2.4. mmcv stands in no list: its wheels are chosen by torch and
+        # torch 2.1 to 2.4. mmcv stands in no list: its wheels are chosen by torch and
         # CUDA version, and mmcv-lite is enough for pre-training.
         'classic': ['mmengine>=0.10.4,<1', 'mmpretrain>=1.2,<1.3'],
         'dense': ['mmdet>=3.3,<3.4', 'mmsegmentation>=1.2.2,<1.3', 'ftfy', 'regex'],

@@ -27,10 +27,10 @@ class Package(NamedTuple):
 
 
 CORE = (
-    # torch.compile, fused multi-tensor updates and fused attention are of 2.0.
-    Package('torch', {'torch': '>=2.0'}),
-    # The one made for torch 2.0.
-    Package('torchvision', {'torchvision': '>=0.15'}),
+    # torch.compiler and the multi-tensor lerp of the teacher are of 2.1.
+    Package('torch', {'torch': '>=2.1'}),
+    # The one made for torch 2.1.
+    Package('torchvision', {'torchvision': '>=0.16'}),
     # 0.10.4 is the oldest that the command-line tools were tried with; all of classic
     # OpenMMLab refuses 1.0. The fork starts with 0.10.8.
     Package(

@@ -76,8 +76,8 @@ def test_accepts_nightly_torch(install):
 @pytest.mark.parametrize(
     'name, version, span',
     [
-        ('torch', '1.13.1', '>=2.0'),
-        ('torchvision', '0.14.1', '>=0.15'),
+        ('torch', '2.0.1', '>=2.1'),
+        ('torchvision', '0.15.2', '>=0.16'),
         ('mmengine', '0.8.0', '>=0.10.4,<1'),
         ('mmengine', '1.0.0', '>=0.10.4,<1'),
         ('mmcv', '1.7.2', '>=2.0,<2.4'),
