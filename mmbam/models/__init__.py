@@ -5,6 +5,7 @@ from .caformer import CAFormer
 from .features import pool_features
 from .head import BAMHead
 from .latents import embed_views
+from .linear_probe import ClsAndPatchesNeck, LinearProbe
 from .losses import BAMLoss
 from .projector import BAMNeck
 from .saliency import attention_maps, boxes_from_heat_maps, heat_map
@@ -16,8 +17,10 @@ __all__ = [
     'BAMLoss',
     'BAMNeck',
     'CAFormer',
+    'ClsAndPatchesNeck',
     'EMATeacher',
     'FrozenTeacher',
+    'LinearProbe',
     'attention_maps',
     'boxes_from_heat_maps',
     'embed_views',

@@ -1,0 +1,20 @@
+"""A frozen ViT-S: [cls] and mean patch token, batch norm without affine, linear."""
+
+model = dict(
+    type='mmbam.LinearProbe',
+    backbone=dict(
+        type='MoCoV3ViT',
+        arch='mocov3-small',
+        img_size=224,
+        patch_size=16,
+        out_type='raw',
+    ),
+    neck=[
+        dict(type='mmbam.ClsAndPatchesNeck'),
+        dict(type='ClsBatchNormNeck', input_features=2 * 384, affine=False),
+    ],
+    head=dict(type='LinearClsHead', num_classes=1000, in_channels=2 * 384),
+)
+
+# All weights from the file that MMBAM_CHECKPOINT names, or none.
+custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
