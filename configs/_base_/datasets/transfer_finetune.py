@@ -1,0 +1,21 @@
+"""Smaller data sets at 224 px: DeiT's augmentation without erasing and repetition.
+
+The config that inherits from this one names the data sets.
+"""
+
+_base_ = './imagenet_finetune.py'
+
+train_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(
+        type='RandomResizedCrop', scale=224, backend='pillow', interpolation='bicubic'
+    ),
+    dict(type='RandomFlip', prob=0.5),
+    _base_.rand_augment,
+    dict(type='PackInputs'),
+]
+
+train_dataloader = dict(
+    batch_size=64,  # x 8 GPUs = 512
+    sampler=dict(_delete_=True, type='DefaultSampler', shuffle=True),
+)

@@ -1,0 +1,31 @@
+"""ViT-S with the regularisation of DeiT, all of it trained."""
+
+model = dict(
+    type='ImageClassifier',
+    # MoCo v3's ViT-S of 12 heads (DeiT's has 6). Not its class, which keeps positions
+    # and patch projection fixed.
+    backbone=dict(
+        type='VisionTransformer',
+        arch=dict(
+            embed_dims=384, num_layers=12, num_heads=12, feedforward_channels=1536
+        ),
+        img_size=224,
+        patch_size=16,
+        drop_path_rate=0.1,
+        out_type='cls_token',
+    ),
+    head=dict(
+        type='LinearClsHead',
+        num_classes=1000,
+        in_channels=384,
+        loss=dict(type='LabelSmoothLoss', label_smooth_val=0.1, mode='original'),
+        init_cfg=dict(type='TruncNormal', layer='Linear', std=0.02),
+    ),
+    # Each with probability 1/2.
+    train_cfg=dict(
+        augments=[dict(type='Mixup', alpha=0.8), dict(type='CutMix', alpha=1.0)]
+    ),
+)
+
+# All weights from the file that MMBAM_CHECKPOINT names, or none.
+custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
