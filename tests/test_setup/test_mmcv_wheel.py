@@ -74,6 +74,6 @@ def test_a_failed_build_ends_in_its_last_lines_and_the_log(tmp_path):
         log.write('nms.cpp: error: no such thing\n')
         log.flush()
         with pytest.raises(mmcv_wheel.BuildError) as error:
-            mmcv_wheel.run_pip('no-such-command', log=log)
+            mmcv_wheel.run_python('no_such_program.py', log=log)
     assert 'error: no such thing' in str(error.value)
     assert 'build.log' in str(error.value)

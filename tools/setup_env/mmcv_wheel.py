@@ -82,9 +82,9 @@ def unpack_source(version: str, folder: Path, log) -> Path:
     """Fetch mmcv's source package and unpack it, unless that is done already."""
     source = folder / f'mmcv-{version}'
     if not source.exists():
-        run_pip(
-            'download', '--no-binary=mmcv', '-d', folder, f'mmcv=={version}', log=log
-        )
+        options = ('--no-deps', '--no-build-isolation', '--no-cache-dir')
+        command = ('-m', 'pip', 'download', *options, '--no-binary=mmcv')
+        run_python(*command, f'mmcv=={version}', log=log, cwd=folder)
         partial = folder / 'unpacking'
         shutil.rmtree(partial, ignore_errors=True)
         with tarfile.open(folder / f'mmcv-{version}.tar.gz') as archive:
@@ -93,12 +93,14 @@ def unpack_source(version: str, folder: Path, log) -> Path:
     return source
 
 
-def run_pip(command: str, *args, log, env=None) -> None:
-    """Run pip without isolation, caches or dependencies."""
-    options = ['--no-deps', '--no-build-isolation', '--no-cache-dir', '-v']
-    command = [sys.executable, '-m', 'pip', command, *options, *map(str, args)]
+def run_python(*args: str, log, **kwargs) -> None:
+    """Run this Python, its output in the log; say now and then how far it is."""
     process = subprocess.Popen(
-        command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env
+        [sys.executable, *args],
+        stdout=log,
+        stderr=log,
+        stdin=subprocess.DEVNULL,
+        **kwargs,
     )
     start = time.monotonic()
     try:
@@ -106,7 +108,7 @@ def run_pip(command: str, *args, log, env=None) -> None:
             try:
                 process.wait(timeout=30)
             except subprocess.TimeoutExpired:
-                done = re.findall(r'\[(\d+/\d+)\]', Path(log.name).read_text('utf-8'))
+                done = re.findall(r'\[(\d+/\d+)\]', read(log))
                 files = f'{done[-1]} files, ' if done else ''
                 say(f'... {files}{(time.monotonic() - start) / 60:.1f} min')
     finally:
@@ -114,11 +116,15 @@ def run_pip(command: str, *args, log, env=None) -> None:
             process.terminate()
             process.wait()
     if process.returncode:
-        tail = Path(log.name).read_text('utf-8', 'replace').splitlines()[-25:]
+        tail = '\n'.join(read(log).splitlines()[-25:])
         raise BuildError(
-            '\n'.join(tail) + f'\nmmcv could not be compiled; {log.name} has the whole '
-            'story and the lines above its end.'
+            f'{tail}\nmmcv could not be compiled: these are the last lines of {log.name}.'
         )
+
+
+def read(log) -> str:
+    """What a log file that is being written contains so far."""
+    return Path(log.name).read_text('utf-8', 'replace')
 
 
 def precompile_header(source: Path, folder: Path, log) -> str:
@@ -139,9 +145,10 @@ def precompile_header(source: Path, folder: Path, log) -> str:
     flags += [f'-I{sysconfig.get_path("include")}']
     compiler = os.environ.get('CXX', 'c++')
     output = folder / f'{PREFIX_HEADER}.gch'
-    command = [compiler, *flags, '-x', 'c++-header', header, '-o', output]
-    if not output.exists() and subprocess.call(command, stdout=log, stderr=log):
-        output.unlink(missing_ok=True)
+    partial = folder / 'partial.gch'
+    command = [compiler, *flags, '-x', 'c++-header', header, '-o', partial]
+    if not output.exists() and not subprocess.call(command, stdout=log, stderr=log):
+        os.replace(partial, output)
     return f'-I{folder}'
 
 
@@ -172,7 +179,9 @@ def build(version: str, folder: Path, cuda: bool) -> Path:
         if not cuda:  # mmcv's setup.py would ask for nvcc wherever it sees a GPU
             env['CUDA_VISIBLE_DEVICES'] = ''
         output = folder / 'wheel'
-        run_pip('wheel', '-w', output, source, log=log, env=env)
+        # Not through pip, which deletes what is compiled if it does not get to the end.
+        command = ('setup.py', 'bdist_wheel', '-d', str(output))
+        run_python(*command, log=log, cwd=source, env=env)
     wheels = [path for path in output.glob('mmcv-*.whl') if has_operators(path)]
     if not wheels:
         raise BuildError(
@@ -224,6 +233,8 @@ def main() -> int:
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:  # the set-up, which was interrupted too, says it
+        return 130
     print(wheel)
     return 0
 
