@@ -118,7 +118,7 @@ def run_python(*args: str, log, **kwargs) -> None:
     if process.returncode:
         tail = '\n'.join(read(log).splitlines()[-25:])
         raise BuildError(
-            f'{tail}\nmmcv could not be compiled: these are the last lines of {log.name}.'
+            f'{tail}\nmmcv could not be compiled; above is the end of {log.name}.'
         )
 
 
