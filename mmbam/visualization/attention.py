@@ -1,0 +1,189 @@
+"""Where a network looks: [cls] attention, mean and head by head (paper, App. E)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from mmbam.datasets.transforms.resize import resize_bicubic
+from mmbam.evaluation.features import frozen
+from mmbam.models.saliency import attention_maps, heat_map
+
+
+@dataclass
+class Gaze:
+    """Where a network looks in one image.
+
+    Args:
+        image (np.ndarray): What the network saw, RGB of uint8 (height, width, 3).
+        mean (Tensor): Mean of the heads' attention (h, w); or the heat map of a network
+            without [cls] attention.
+        heads (Tensor | None): Attention from [cls] to the patches (heads, h, w); None
+            for a network without it.
+        name (str): Of the image. Defaults to none.
+    """
+
+    image: np.ndarray
+    mean: Tensor
+    heads: Tensor | None
+    name: str = ''
+
+
+def look(
+    backbone: nn.Module,
+    preprocessor: nn.Module,
+    image: np.ndarray,
+    size: int = 512,
+    name: str = '',
+) -> Gaze:
+    """Find out where a network looks in an image.
+
+    Args:
+        backbone (nn.Module): A ViT with a [cls] token shows the attention of its last
+            block, any other network its heat map.
+        preprocessor (nn.Module): Normalises BGR images, as a config's
+            ``data_preprocessor`` does.
+        image (np.ndarray): RGB of uint8 (height, width, 3), of any size.
+        size (int): Shorter side of what the network sees, in pixels. The ratio of the
+            sides stays, and both become multiples of the patches' size. Defaults to
+            512, as in the paper.
+        name (str): Of the image. Defaults to none.
+
+    Returns:
+        Gaze: On the CPU.
+    """
+    seen = _resize(image, size, _patch_size(backbone))
+    # From RGB to the BGR that preprocessors of configs expect.
+    batch = torch.from_numpy(seen[..., ::-1].copy()).permute(2, 0, 1)[None]
+    with frozen(backbone):
+        inputs = preprocessor(dict(inputs=batch, data_samples=None))['inputs']
+        try:
+            heads, mean = _look(backbone, inputs)
+        except AssertionError as error:  # how timm says that its size is fixed
+            raise ValueError(
+                f'The network does not take images of {seen.shape[0]} x '
+                f'{seen.shape[1]} pixels ({error}): choose another size, or build a '
+                'timm network with dynamic_img_size=True.'
+            ) from error
+    return Gaze(seen, mean, heads, name)
+
+
+def draw_attention(
+    gazes: Sequence[Gaze],
+    path: str | Path,
+    title: str = 'Attention from [cls] to the patches in the last block',
+) -> None:
+    """Draw for each image the image, the mean of the heads, and every head.
+
+    A map is shown patch by patch as the network has it, from 0 (a heat map: from its
+    smallest value) to its own largest value.
+
+    Args:
+        gazes (Sequence[Gaze]): Of :func:`look`, all of one network.
+        path (str | Path): PNG to write.
+        title (str): Of the figure.
+    """
+    if not gazes:
+        raise ValueError('There are no images to draw the attention of.')
+    heads = 0 if gazes[0].heads is None else len(gazes[0].heads)
+    # Up to six heads stand in one row; more of them, in two beside a larger image.
+    rows = 1 if heads <= 6 else 2
+    columns = 2 * rows + math.ceil(heads / rows)
+    cell = 1.9 if rows == 1 else 1.45
+    figure = Figure(
+        figsize=(max(cell * columns, 5) + 1, cell * rows * len(gazes) + 1),
+        layout='constrained',
+    )
+    figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
+    grid = figure.add_gridspec(rows * len(gazes), columns)
+    panels = []
+    for number, gaze in enumerate(gazes):
+        block = slice(rows * number, rows * (number + 1))
+        axes = figure.add_subplot(grid[block, :rows])
+        axes.imshow(gaze.image)
+        axes.set_xlabel(_label(gaze, 22 * rows), fontsize=8)
+        first = number == 0
+        _finish(axes, 'image' if first else '')
+        axes = figure.add_subplot(grid[block, rows : 2 * rows])
+        what = f'mean of {heads} heads' if heads else 'heat map'
+        panels.append((axes, _show_map(axes, gaze.mean, gaze.image, bool(heads))))
+        _finish(axes, what if first else '')
+        for k in range(heads):
+            row, column = divmod(k, columns - 2 * rows)
+            axes = figure.add_subplot(grid[block.start + row, 2 * rows + column])
+            panels.append((axes, _show_map(axes, gaze.heads[k], gaze.image, True)))
+            _finish(axes, f'head {k + 1}' if first else '')
+    bar = figure.colorbar(
+        panels[0][1], ax=[axes for axes, _ in panels], shrink=0.8, ticks=[0, 1]
+    )
+    bar.ax.set_yticklabels(['0' if heads else 'min', 'max'])
+    bar.set_label('Attention of each map' if heads else 'Heat of each map')
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+
+
+def _look(backbone: nn.Module, inputs: Tensor) -> tuple[Tensor | None, Tensor]:
+    """Attention of the heads if there is any, and its mean or the heat map."""
+    try:
+        heads = attention_maps(backbone, inputs)[0].cpu()
+    except TypeError:  # no [cls] attention that is known
+        try:
+            return None, heat_map(backbone, inputs)[0].float().cpu()
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+    return heads, heads.mean(dim=0)
+
+
+def _patch_size(backbone: nn.Module) -> int:
+    network = getattr(backbone, 'timm_model', backbone)
+    embed = getattr(network, 'patch_embed', None)
+    if not isinstance(embed, nn.Module):
+        return 1
+    strides = (m.stride[0] for m in embed.modules() if isinstance(m, nn.Conv2d))
+    return math.prod(strides)
+
+
+def _resize(image: np.ndarray, size: int, patch: int) -> np.ndarray:
+    if size < patch:
+        raise ValueError(
+            f'size must be at least that of one patch, {patch} pixels, but got {size}.'
+        )
+    height, width = image.shape[:2]
+    scale = size / min(height, width)
+    height, width = (
+        max(1, round(scale * side / patch)) * patch for side in (height, width)
+    )
+    return resize_bicubic(image, height, width)
+
+
+def _label(gaze: Gaze, length: int) -> str:
+    height, width = gaze.image.shape[:2]
+    name = gaze.name
+    if len(name) > length:  # the end tells files of a folder apart
+        name = f'…{name[1 - length :]}'
+    return f'{name}\n{width} x {height} px'.strip()
+
+
+def _show_map(axes, values: Tensor, image: np.ndarray, from_zero: bool):
+    low = 0.0 if from_zero else float(values.min())
+    span = float(values.max()) - low
+    scaled = (values.float().numpy() - low) / (span or 1.0)
+    height, width = image.shape[:2]
+    return axes.imshow(
+        scaled, cmap='inferno', vmin=0, vmax=1, extent=(0, width, height, 0)
+    )
+
+
+def _finish(axes, title: str) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_title(title, fontsize=9)
+    for spine in axes.spines.values():
+        spine.set_visible(False)

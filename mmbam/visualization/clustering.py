@@ -1,0 +1,58 @@
+"""How well k-means finds classes again, against their number (paper, App. I)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+Scores = Mapping[int, Mapping[str, float]]
+
+
+def draw_clustering(
+    scores: Mapping[str, Scores],
+    path: str | Path,
+    title: str = 'k-means on frozen features, mean and standard deviation of the draws',
+) -> None:
+    """Draw NMI and ARI of several networks against the number of classes t.
+
+    Args:
+        scores (Mapping[str, Mapping]): Under the name of each network what
+            :func:`mmbam.evaluation.cluster_scores` returns. Networks may have been
+            tried on different t.
+        path (str | Path): PNG to write.
+        title (str): Of the figure.
+    """
+    if not scores or not all(scores.values()):
+        raise ValueError('A clustering plot needs the scores of at least one network.')
+    figure = Figure(figsize=(11, 4.2), layout='constrained')
+    panels = figure.subplots(1, 2)
+    all_t = sorted({t for network in scores.values() for t in network})
+    for axes, key, name in zip(
+        panels,
+        ('nmi', 'ari'),
+        ('Normalised mutual information', 'Adjusted Rand index'),
+    ):
+        for number, (network, of_network) in enumerate(scores.items()):
+            t = sorted(of_network)
+            mean = [of_network[k][key] for k in t]
+            spread = [of_network[k][f'{key}_std'] for k in t]
+            colour = f'C{number % 10}'
+            low = [m - s for m, s in zip(mean, spread)]
+            high = [m + s for m, s in zip(mean, spread)]
+            axes.fill_between(t, low, high, color=colour, alpha=0.15, linewidth=0)
+            # The bars show the spread where there is one t and no band.
+            axes.errorbar(
+                t, mean, spread, fmt='o-', color=colour, capsize=3, label=network
+            )
+        axes.set(title=name, xlabel='Number of classes t', ylabel=f'{key.upper()} (%)')
+        axes.set_xscale('log', base=2)
+        axes.set_xticks(all_t, [str(t) for t in all_t])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlim(all_t[0] / 1.2, all_t[-1] * 1.2)
+        axes.grid(alpha=0.3)
+    panels[0].legend()
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)

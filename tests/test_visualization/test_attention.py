@@ -1,0 +1,155 @@
+"""Attention maps: what is drawn is what the network has."""
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmpretrain.models.backbones import ResNet, VisionTransformer
+from mmpretrain.registry import MODELS
+from torch import nn
+
+from mmbam.models.saliency import attention_maps
+from mmbam.visualization.attention import draw_attention, look
+from mmbam.visualization.images import find_images, read_image
+from tests.tiny import RESNET, VIT
+
+ARCH = dict(embed_dims=32, num_layers=2, num_heads=4, feedforward_channels=64)
+
+
+@pytest.fixture
+def vit():
+    torch.manual_seed(0)
+    network = MODELS.build(VIT)
+    network.init_weights()
+    return network
+
+
+@pytest.fixture
+def preprocessor():
+    return MODELS.build(
+        dict(
+            type='mmpretrain.SelfSupDataPreprocessor',
+            mean=[100, 110, 120],
+            std=[50, 60, 70],
+            to_rgb=True,
+        )
+    )
+
+
+@pytest.fixture
+def image():
+    return np.random.default_rng(0).integers(0, 256, (32, 64, 3), np.uint8)
+
+
+def test_the_mean_is_that_of_the_heads_of_the_normalised_image(
+    vit, preprocessor, image
+):
+    vit.train()
+    gaze = look(vit, preprocessor, image, size=32)
+    assert vit.training
+    np.testing.assert_array_equal(gaze.image, image)  # has this size already
+    mean, std = torch.tensor([100.0, 110, 120]), torch.tensor([50.0, 60, 70])
+    inputs = ((torch.from_numpy(image) - mean) / std).permute(2, 0, 1)[None]
+    vit.eval()
+    with torch.no_grad():
+        expected = attention_maps(vit, inputs)[0]
+    assert gaze.heads.shape == (4, 4, 8)
+    torch.testing.assert_close(gaze.heads, expected)
+    torch.testing.assert_close(gaze.mean, sum(expected) / 4)
+
+
+@pytest.mark.parametrize(
+    'shape, size, grid',
+    [((32, 64), 96, (12, 24)), ((50, 31), 40, (8, 5)), ((300, 200), 36, (7, 4))],
+)
+def test_any_resolution_keeps_the_ratio_of_the_sides(
+    vit, preprocessor, shape, size, grid
+):
+    image = np.zeros((*shape, 3), np.uint8)
+    gaze = look(vit, preprocessor, image, size)
+    assert gaze.heads.shape == (4, *grid)
+    assert gaze.image.shape == (8 * grid[0], 8 * grid[1], 3)
+
+
+def test_a_network_without_cls_attention_shows_its_heat_map(preprocessor, image):
+    network = MODELS.build(RESNET)
+    assert isinstance(network, ResNet)
+    gaze = look(network, preprocessor, image, size=32)
+    assert gaze.heads is None
+    assert gaze.mean.dim() == 2
+
+
+def test_a_network_that_shows_nothing_is_refused_in_one_sentence(preprocessor, image):
+    network = VisionTransformer(
+        ARCH, img_size=32, patch_size=8, with_cls_token=False, out_type='avg_featmap'
+    )
+    with pytest.raises(ValueError, match='not maps of shape'):
+        look(network, preprocessor, image, size=32)
+
+
+def test_a_network_of_fixed_size_is_refused_in_one_sentence(preprocessor, image):
+    class Fixed(nn.Module):
+        def forward(self, x):
+            assert x.shape[-1] == 224, 'Input size does not match'
+
+    with pytest.raises(ValueError, match='32 x 64 pixels .Input size does not match'):
+        look(Fixed(), preprocessor, image, size=32)
+
+
+def test_less_than_a_patch_is_refused(vit, preprocessor, image):
+    with pytest.raises(ValueError, match='one patch, 8 pixels, but got 7'):
+        look(vit, preprocessor, image, size=7)
+
+
+@pytest.mark.parametrize('heads', [0, 3, 12])
+def test_every_map_has_its_panel(
+    tmp_path, vit, preprocessor, image, heads, monkeypatch
+):
+    from mmbam.visualization import attention
+
+    gaze = look(vit, preprocessor, image, size=32, name='x' * 99)
+    gaze.heads = torch.rand(heads, 4, 8) if heads else None
+    gaze.mean = torch.rand(4, 8)
+    shown = []
+    original = attention._show_map
+
+    def show_map(axes, values, *args):
+        shown.append(values)
+        picture = original(axes, values, *args)
+        assert picture.get_array().max() == 1
+        return picture
+
+    monkeypatch.setattr(attention, '_show_map', show_map)
+    draw_attention([gaze, gaze], tmp_path / 'a.png')
+    expected = [gaze.mean] + ([] if heads == 0 else list(gaze.heads))
+    assert len(shown) == 2 * len(expected)
+    for one, other in zip(shown, expected * 2):
+        assert torch.equal(one, other)
+    assert cv2.imread(str(tmp_path / 'a.png')) is not None
+
+
+def test_images_are_found_in_a_file_or_in_folders(tmp_path):
+    (tmp_path / 'b').mkdir()
+    for name in ('z.PNG', 'b/a.jpg', 'b/c.webp'):
+        assert cv2.imwrite(str(tmp_path / name), np.full((4, 5, 3), (1, 2, 3), 'u1'))
+    (tmp_path / 'notes.txt').write_text('no image')
+    found = find_images(tmp_path)
+    assert [str(f.relative_to(tmp_path)) for f in found] == [
+        'b/a.jpg',
+        'b/c.webp',
+        'z.PNG',
+    ]
+    assert find_images(tmp_path / 'z.PNG') == [tmp_path / 'z.PNG']
+    assert read_image(tmp_path / 'z.PNG')[0, 0].tolist() == [3, 2, 1]  # RGB
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(ValueError, match='holds no images'):
+        find_images(tmp_path)
+    with pytest.raises(FileNotFoundError, match='no image or folder'):
+        find_images(tmp_path / 'gone')
+    (tmp_path / 'text.png').write_text('text')
+    with pytest.raises(ValueError, match='text.png.* cannot be read: this is no image'):
+        read_image(tmp_path / 'text.png')
+    with pytest.raises(ValueError, match='no images to draw'):
+        draw_attention([], tmp_path / 'a.png')
