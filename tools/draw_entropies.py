@@ -1,0 +1,29 @@
+"""Draw the course of the entropies of A and B in one or several runs (Fig. 3)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mmbam.evaluation.command import run_command
+from mmbam.visualization.entropies import draw_entropies, read_run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        'work_dirs', nargs='+', type=Path, help='of the runs, or their scalars.json'
+    )
+    parser.add_argument('--out', type=Path, default='entropies.png')
+    args = parser.parse_args()
+    runs = {str(work_dir): read_run(work_dir) for work_dir in args.work_dirs}
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    draw_entropies(runs, args.out)
+    for name, scalars in runs.items():
+        a, b = (scalars[key][1][-1] for key in ('entropy_a', 'entropy_b'))
+        print(f'{name}: A {a:.3f}, B {b:.3f} nats at the end')
+    print(f'Wrote {args.out}')
+
+
+if __name__ == '__main__':
+    run_command(main)
