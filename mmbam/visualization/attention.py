@@ -97,12 +97,14 @@ def draw_attention(
     rows = 1 if heads <= 6 else 2
     columns = 2 * rows + math.ceil(heads / rows)
     cell = 1.9 if rows == 1 else 1.45
+    # Rows as high as their images, within reason, and room for the text around them.
+    ratios = [min(g.image.shape[0] / g.image.shape[1], 1.5) for g in gazes]
+    heights = [cell * ratio + 0.25 for ratio in ratios for _ in range(rows)]
     figure = Figure(
-        figsize=(max(cell * columns, 5) + 1, cell * rows * len(gazes) + 1),
-        layout='constrained',
+        figsize=(max(cell * columns, 5) + 1, sum(heights) + 0.6), layout='constrained'
     )
     figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.02, hspace=0.02)
-    grid = figure.add_gridspec(rows * len(gazes), columns)
+    grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
     panels = []
     for number, gaze in enumerate(gazes):
         block = slice(rows * number, rows * (number + 1))

@@ -6,7 +6,6 @@ import pytest
 import torch
 from mmpretrain.models.backbones import ResNet, VisionTransformer
 from mmpretrain.registry import MODELS
-from torch import nn
 
 from mmbam.models.saliency import attention_maps
 from mmbam.visualization.attention import draw_attention, look
@@ -87,13 +86,29 @@ def test_a_network_that_shows_nothing_is_refused_in_one_sentence(preprocessor, i
         look(network, preprocessor, image, size=32)
 
 
-def test_a_network_of_fixed_size_is_refused_in_one_sentence(preprocessor, image):
-    class Fixed(nn.Module):
-        def forward(self, x):
-            assert x.shape[-1] == 224, 'Input size does not match'
+def timm_vit(**kwargs):
+    return MODELS.build(
+        dict(
+            type='mmpretrain.TIMMBackbone',
+            model_name='vit_tiny_patch16_224',
+            img_size=32,
+            embed_dim=24,
+            depth=1,
+            num_heads=3,
+            **kwargs,
+        )
+    )
 
-    with pytest.raises(ValueError, match='32 x 64 pixels .Input size does not match'):
-        look(Fixed(), preprocessor, image, size=32)
+
+def test_a_network_of_fixed_size_is_refused_in_one_sentence(preprocessor, image):
+    sentence = 'images of 32 x 64 pixels .* dynamic_img_size=True'
+    with pytest.raises(ValueError, match=sentence):
+        look(timm_vit(), preprocessor, image, size=32)
+
+
+def test_a_timm_network_of_any_size_shows_its_heads(preprocessor, image):
+    gaze = look(timm_vit(dynamic_img_size=True), preprocessor, image, size=64)
+    assert gaze.heads.shape == (3, 4, 8)
 
 
 def test_less_than_a_patch_is_refused(vit, preprocessor, image):
