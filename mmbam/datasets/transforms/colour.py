@@ -100,7 +100,7 @@ def adjust(img: np.ndarray, steps: Sequence[tuple[str, float]]) -> np.ndarray:
 def shift_hue(img: np.ndarray, shift: float) -> np.ndarray:
     """Turn the hue of every pixel, keeping its HSV value and saturation.
 
-    Exact up to rounding, with no way through HSV, which costs three times as much: on
+    Exact up to rounding, with no way through HSV, which costs twice as much: on
     the colour hexagon a turn by up to one side moves a channel x towards its neighbour
     z while the third one, y, is near its end of the pixel's range. Turns by a third
     only swap channels.
@@ -129,10 +129,12 @@ def shift_hue(img: np.ndarray, shift: float) -> np.ndarray:
     low, high = cv2.add(bottom, way), cv2.subtract(top, way)
     turned = []
     for x, y, z in ((a, b, c), (b, c, a), (c, a, b)):
-        # cv2.add and cv2.subtract saturate: below 0 is 0.
-        up = cv2.min(cv2.subtract(low, y), cv2.subtract(z, x))
-        down = cv2.min(cv2.subtract(y, high), cv2.subtract(x, z))
-        turned.append(cv2.subtract(cv2.add(x, up), down))
+        # x + min(low - y, z - x) - min(y - high, x - z), with differences below 0 taken
+        # as 0, which is what cv2.subtract does. Third arguments are where results go.
+        up, down = cv2.subtract(low, y), cv2.subtract(y, high)
+        cv2.min(up, cv2.subtract(z, x, way), up)
+        cv2.min(down, cv2.subtract(x, z, way), down)
+        turned.append(cv2.subtract(cv2.add(x, up, up), down, up))
     return cv2.merge(turned if shift < 0 else turned[::-1])
 
 

@@ -24,7 +24,9 @@ def resize_bicubic(img: np.ndarray, height: int, width: int) -> np.ndarray:
     Returns:
         np.ndarray: A new image.
     """
-    # This order of axes and not CHW[None]: torch has to see channels_last memory.
-    nchw = torch.from_numpy(np.ascontiguousarray(img))[None].permute(0, 3, 1, 2)
+    # Torch is fast on channels_last memory, and `img[None]` would hide that it is: its
+    # new axis has a stride of 0.
+    img = np.ascontiguousarray(img)
+    nchw = torch.from_numpy(img.reshape(1, *img.shape).transpose(0, 3, 1, 2))
     nchw = F.interpolate(nchw, (height, width), mode='bicubic', antialias=True)
-    return np.ascontiguousarray(nchw[0].permute(1, 2, 0).numpy())
+    return np.ascontiguousarray(nchw.numpy()[0].transpose(1, 2, 0))
