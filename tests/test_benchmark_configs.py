@@ -205,7 +205,17 @@ def test_the_probe_alone_learns_and_is_tested_from_its_checkpoint(
     shrink(cfg, data)
     monkeypatch.delenv('MMBAM_CHECKPOINT')  # the probe's own file has it all
     set_test(cfg, str(tmp_path / 'train/epoch_1.pth'))
-    assert build_runner(cfg).test()['accuracy/top1'] == last
+    tester = build_runner(cfg)
+    top1 = tester.test()['accuracy/top1']
+    hits = []
+    for batch in tester.test_dataloader:
+        labels = [int(sample.gt_label) for sample in batch['data_samples']]
+        images = tester.model.data_preprocessor(batch)['inputs']
+        with torch.no_grad():
+            scores = runner.model.eval()(images)
+        hits += (scores.argmax(1) == torch.tensor(labels)).tolist()
+    assert len(hits) == 6 and sum(hits) > 0
+    assert top1 == last == pytest.approx(100 * sum(hits) / 6)
 
 
 def test_the_vit_probe_sees_normalised_cls_and_mean_patch_token():
