@@ -250,6 +250,7 @@ def test_dense_layouts_load_with_mmdet_and_mmseg(world):
     pytest.importorskip('mmcv._ext', reason='mmdet needs mmcv with its ops')
     mmdet = pytest.importorskip('mmdet.datasets')
     mmseg = pytest.importorskip('mmseg.datasets')
+    from mmcv.transforms import LoadImageFromFile
     from mmdet.datasets.transforms import LoadAnnotations as LoadBoxes
     from mmengine.registry import init_default_scope
     from mmseg.datasets.transforms import LoadAnnotations as LoadMap
@@ -264,7 +265,8 @@ def test_dense_layouts_load_with_mmdet_and_mmseg(world):
     assert len(coco) == 4
     content = scenes_of(world, 'val')
     for sample in coco:
-        loaded = LoadBoxes(with_bbox=True, with_mask=True)(dict(sample))
+        loaded = LoadImageFromFile()(dict(sample))
+        loaded = LoadBoxes(with_bbox=True, with_mask=True)(loaded)
         assert not loaded['gt_ignore_flags'].any()
         expected = [
             a for a in content['annotations'] if a['image_id'] == sample['img_id']
