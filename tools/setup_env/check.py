@@ -6,6 +6,7 @@ alone, because any other package may be the one that is broken.
 
 from __future__ import annotations
 
+import csv
 import importlib
 import json
 import os
@@ -71,17 +72,19 @@ def damaged_files(dists: dict[str, metadata.Distribution]) -> dict[str, str]:
     claims: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
     for name, dist in dists.items():
         try:
-            files = dist.files
-        except (TypeError, ValueError):  # the list itself broke off
-            files = None
-        if files is None or not dist.read_text('INSTALLER'):
+            # Not `dist.files`, which newer Pythons clear of files that are gone.
+            rows = list(csv.reader((dist.read_text('RECORD') or '').splitlines()))
+            files = [(file, int(size) if size else None) for file, _, size in rows]
+        except ValueError:  # the list itself broke off
+            files = []
+        if not files or not dist.read_text('INSTALLER'):
             problems[name] = 'was installed only in part'
             continue
         root = str(dist.locate_file(''))
-        for file in files:
-            if file.suffix != '.pyc':
-                path = os.path.normpath(os.path.join(root, *file.parts))
-                claims[path].append((name, file.size))
+        for file, size in files:
+            if not file.endswith('.pyc'):
+                path = os.path.normpath(os.path.join(root, file))
+                claims[path].append((name, size))
     for path, owners in claims.items():
         try:
             size = os.stat(path).st_size
