@@ -86,12 +86,16 @@ def load_config(args: argparse.Namespace, imagenet_root: str) -> Config:
             hook.train_dataset.data_root = imagenet_root
             hook.test_dataset.data_root = imagenet_root
             hook.interval = max(1, epochs // 10)
+        if hook.type == 'mmbam.LocalizeHook':
+            hook.update(start_epoch=epochs // 2, interval=max(1, epochs // 4))
     return cfg
 
 
 def train(cfg: Config) -> tuple[Runner, nn.Module]:
     """Pre-train; returns the runner and the backbone as it was at the start."""
     runner = Runner.from_cfg(cfg)
+    # A third faster for convolutions on a CPU.
+    runner.model.to(memory_format=torch.channels_last)
     start, progress = KeepStart(), ProgressHook()
     runner.register_hook(start)
     runner.register_hook(progress)

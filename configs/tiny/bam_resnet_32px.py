@@ -11,8 +11,8 @@ model = dict(
     backbone=dict(
         type='ResNet',
         depth=18,
-        stem_channels=32,
-        base_channels=32,
+        stem_channels=24,
+        base_channels=24,
         num_stages=3,
         strides=(1, 2, 2),
         dilations=(1, 1, 1),
@@ -22,14 +22,18 @@ model = dict(
     ),
     neck=dict(
         type='mmbam.BAMNeck',
-        in_channels=128,
+        in_channels=96,
         hid_channels=512,
         out_channels=256,
         act_cfg=dict(type='ReLU'),
     ),
-    head=dict(type='mmbam.BAMHead', loss=dict(type='mmbam.BAMLoss', num_views=6)),
+    # A small batch has few targets: a lower temperature keeps B away from uniform.
+    head=dict(
+        type='mmbam.BAMHead',
+        loss=dict(type='mmbam.BAMLoss', num_views=6, tau_b=0.03),
+    ),
     # 0.995 averages over more steps than this run has.
-    teacher=dict(type='mmbam.EMATeacher', momentum=0.97, end_momentum=1.0),
+    teacher=dict(type='mmbam.EMATeacher', momentum=0.98, end_momentum=1.0),
 )
 
 # A run of a few hundred steps: log often, average over little.

@@ -12,5 +12,5 @@ model = dict(
         stop_grad_conv1=True,
         out_type='cls_token',
     ),
-    neck=dict(act_cfg=dict(type='GELU')),
+    neck=dict(in_channels=128, act_cfg=dict(type='GELU')),
 )

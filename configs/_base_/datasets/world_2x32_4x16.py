@@ -14,13 +14,12 @@ train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(
         type='mmbam.MultiCrop',
+        # The paper's areas (0.25-1 and 0.05-0.25) and blur (up to 2 px) would leave
+        # little of a patch of 32 px.
         views=[
-            # The paper's sigma of up to 2 px at 224 px would leave nothing at 32 px.
-            dict(size=32, area=(0.25, 1.0), blur=1.0, sigma=(0.1, 0.8), **jitter),
-            dict(size=32, area=(0.25, 1.0), blur=0.1, sigma=(0.1, 0.8), **jitter),
-            dict(
-                num=4, size=16, area=(0.08, 0.25), blur=0.5, sigma=(0.1, 0.4), **jitter
-            ),
+            dict(size=32, area=(0.5, 1.0), blur=1.0, sigma=(0.1, 0.6), **jitter),
+            dict(size=32, area=(0.5, 1.0), blur=0.1, sigma=(0.1, 0.6), **jitter),
+            dict(num=4, size=16, area=(0.2, 0.5), blur=0.5, sigma=(0.1, 0.3), **jitter),
         ],
     ),
     dict(type='PackInputs'),
@@ -51,6 +50,15 @@ custom_hooks = [
         ),
         interval=2,
         fraction=1.0,
+        batch_size=200,
+        num_workers=0,
+    ),
+    # Random crops for the first half of the run.
+    dict(
+        type='mmbam.LocalizeHook',
+        start_epoch=25,
+        interval=12,
+        image_size=32,
         batch_size=200,
         num_workers=0,
     ),

@@ -1,6 +1,6 @@
-"""A few minutes on a CPU."""
+"""Nine minutes on two CPU cores."""
 
-max_epochs = 20
+max_epochs = 50
 warmup_epochs = 1
 
 optim_wrapper = dict(

@@ -27,7 +27,7 @@ LAYOUTS = {
 """Where each layout lies below the root of a world, as OpenMMLab's ``data/``."""
 
 # Raise when the same settings give other images, so that old worlds are redone.
-_VERSION = 1
+_VERSION = 2
 _RECORD = 'world.json'
 _STREAMS = {'patch': 0, 'scene': 1, 'video': 2}
 

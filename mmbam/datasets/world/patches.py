@@ -11,7 +11,7 @@ from .photographs import Cell, load_photograph, split_cells
 
 SCALES = (1.0, 2.0)
 """Pixels of the photograph per pixel of a patch."""
-MIN_CONTRAST = 12.0
+MIN_CONTRAST = 20.0
 """Least standard deviation, in grey levels, of a patch that shows something."""
 
 
@@ -107,10 +107,36 @@ def cut_photograph(
     return best
 
 
-def relight(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Change gamma, contrast and brightness of a grey image at random."""
-    levels = np.linspace(0, 1, 256) ** (2 ** rng.uniform(-0.7, 0.7))
-    contrast = rng.uniform(0.5, 1.0)
+def expose(
+    image: np.ndarray, mean: float = 128.0, deviation: float = 50.0
+) -> np.ndarray:
+    """Bring a grey image to a standard brightness and contrast.
+
+    Otherwise brightness identifies a patch across its views as a cast of colour would,
+    and a network that tells images apart learns nothing else.
+    """
+    scaled = (image - image.mean()) * (deviation / (image.std() + 5.0)) + mean
+    return np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
+
+
+def relight(
+    image: np.ndarray, rng: np.random.Generator, gamma: float = 0.7, dim: float = 0.5
+) -> np.ndarray:
+    """Change gamma, contrast and brightness of a grey image at random.
+
+    Args:
+        image (np.ndarray): uint8 of any shape.
+        rng (np.random.Generator): Source of the random numbers.
+        gamma (float): The exponent is between 2 ** -gamma and 2 ** gamma. Defaults
+            to 0.7.
+        dim (float): Largest share of the range of grey levels that is lost. Defaults
+            to 0.5.
+
+    Returns:
+        np.ndarray: uint8 of the same shape.
+    """
+    levels = np.linspace(0, 1, 256) ** (2 ** rng.uniform(-gamma, gamma))
+    contrast = rng.uniform(1 - dim, 1.0)
     levels = rng.uniform(0, 1 - contrast) + contrast * levels
     return np.rint(255 * levels).astype(np.uint8)[image]
 
@@ -119,4 +145,6 @@ def draw_patch(
     name: str, split: str, size: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw a patch of a class: random place, scale, rotation and lighting."""
-    return relight(cut_photograph(name, split, size, rng), rng)
+    patch = expose(cut_photograph(name, split, size, rng))
+    # Less than the jitter of the views, which has to hide it.
+    return relight(patch, rng, gamma=0.3, dim=0.25)
