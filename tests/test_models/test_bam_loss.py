@@ -87,14 +87,13 @@ def test_every_switch_equals_the_oracle(views, teacher):
         )
 
 
-def test_rows_split_into_chunks_give_the_same(monkeypatch):
-    import mmbam.models.losses.bam_loss as bam_loss
-    import mmbam.models.losses.matching as matching
-
+@pytest.mark.parametrize('remembered', [0, 0.3, 2])
+def test_rows_split_into_chunks_give_the_same(monkeypatch, remembered):
     loss = BAMLoss(4, balance_rows='all')
     expected = loss_and_grad(loss, latents(4), latents(4, seed=1))
-    for module in (bam_loss, matching):
-        monkeypatch.setattr(module, 'CHUNK', 2 * 12 * 2 + 1)  # rows of 12 columns
+    # Two rows of 12 columns, and one, at once; other rows computed again, or kept.
+    monkeypatch.setattr('mmbam.models.losses.attention.CPU_CHUNK', 2 * 12 + 1)
+    monkeypatch.setattr('mmbam.models.losses.balance.REMEMBERED', remembered)
     value, grad = loss_and_grad(loss, latents(4), latents(4, seed=1))
     assert value == pytest.approx(expected[0], rel=1e-12)
     torch.testing.assert_close(grad, expected[1])

@@ -17,6 +17,16 @@ EXCLUDED = -1e4
 
 POSITIVE_MASKS = ('exclude', 'zero', None)
 
+# Similarities worked on at once: few enough for a CPU's cache, or enough for a GPU.
+CPU_CHUNK = 2**18
+GPU_CHUNK = 2**22
+
+
+def rows_at_once(columns: Tensor) -> int:
+    """How many rows of similarities with ``columns`` to work on at once."""
+    chunk = CPU_CHUNK if columns.device.type == 'cpu' else GPU_CHUNK
+    return max(1, chunk // len(columns))
+
 
 def mask_positives(
     s: Tensor, first_row: int, first_column: int, num_blocks: int, value: float

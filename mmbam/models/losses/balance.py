@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import torch
 from mmengine.dist import all_reduce
@@ -13,12 +13,16 @@ from torch import Tensor
 SMALLEST_TAU_FLOAT32 = 0.025
 SMALLEST_TAU = 0.004
 
+# Rows that are not asked for are needed again in every iteration. So many times the
+# size of the result is spent on remembering them, the others are computed again.
+REMEMBERED = 2
+
 
 def balance(
     s: Tensor,
     tau_b: float,
     iters: int,
-    more_rows: Callable[[], Iterable[Tensor]] = tuple,
+    more_rows: Sequence[Callable[[], Tensor]] = (),
 ) -> Tensor:
     """Balance ``exp(s / tau_b)``: columns to equal sums, then rows to sum 1.
 
@@ -30,10 +34,9 @@ def balance(
             own. It is overwritten.
         tau_b (float): Temperature, which sets the entropy of the result.
         iters (int): Number of iterations. The last step of each is the rows'.
-        more_rows (Callable): Gives the similarities of further rows that count for the
-            sums of the columns but are not asked for, in parts of shape (R, m, G, C)
-            that may be overwritten. Called once per iteration, so that they need not
-            be kept. Defaults to no further rows.
+        more_rows (Sequence[Callable]): Each computes the similarities of further rows
+            that count for the sums of the columns but are not asked for, of shape
+            (R, m, G, C). Defaults to no further rows.
 
     Returns:
         Tensor: B, of the shape of ``s``, whose rows sum to 1 in every block.
@@ -46,10 +49,23 @@ def balance(
         return similarities.to(dtype).sub_(1).div_(tau_b).exp_()
 
     kernel = kernel_of(s)
+    remembered: dict[int, Tensor] = {}
+    space = REMEMBERED * kernel.numel()
+
+    def kernel_of_more(index: int) -> Tensor:
+        nonlocal space
+        if index in remembered:
+            return remembered[index]
+        part = kernel_of(more_rows[index]())
+        if part.numel() <= space:
+            space -= part.numel()
+            remembered[index] = part
+        return part
+
     rows, columns = kernel.new_ones(kernel.shape[:3]), None
     for _ in range(iters):
         sums = _column_sums(kernel, rows)
-        for part in map(kernel_of, more_rows()):
+        for part in map(kernel_of_more, range(len(more_rows))):
             sums += _column_sums(part, _scale_rows(part, columns))
         all_reduce(sums)
         columns = sums.reciprocal_()

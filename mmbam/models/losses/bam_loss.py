@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -11,9 +11,15 @@ from torch import Tensor, nn
 
 from mmbam.registry import MODELS
 
-from .attention import EXCLUDED, POSITIVE_MASKS, log_attention, mask_positives
+from .attention import (
+    EXCLUDED,
+    POSITIVE_MASKS,
+    log_attention,
+    mask_positives,
+    rows_at_once,
+)
 from .balance import SMALLEST_TAU, balance, entropy, keep_top_k
-from .matching import CHUNK, MatchAttention
+from .matching import MatchAttention
 
 BALANCE_ROWS = ('targets', 'all')
 
@@ -190,6 +196,9 @@ class BAMLoss(nn.Module):
                 mask_positives(s, first_row, first_column, num_targets, value)
             return s
 
+        def block(view: Tensor, first_row: int) -> Tensor:
+            return similarities(view, first_row).view(1, len(view), 1, -1)
+
         s = torch.stack([similarities(view) for view in rows[:num_targets]])
         shape = s.shape[:2] + (groups, -1)
         if not self.balanced:
@@ -198,13 +207,12 @@ class BAMLoss(nn.Module):
             # A pair of views that is balanced on its own knows of no other rows.
             other_views = rows[num_targets:] if self.global_norm else ()
 
-            def more_rows() -> Iterator[Tensor]:
-                size = max(1, CHUNK // len(columns))
-                for view in other_views:
-                    for start in range(0, len(view), size):
-                        part = similarities(view[start : start + size], start)
-                        yield part.view(1, len(part), 1, -1)
-
+            size = rows_at_once(columns)
+            more_rows = [
+                partial(block, view[start : start + size], start)
+                for view in other_views
+                for start in range(0, len(view), size)
+            ]
             b = balance(
                 s.view(groups, -1, groups, s.shape[-1] // groups),
                 self.tau_b,

@@ -15,10 +15,7 @@ import torch
 from mmengine.dist import all_reduce
 from torch import Tensor
 
-from .attention import EXCLUDED, mask_positives
-
-# Similarities worked on at once: enough to keep a GPU busy, few enough for a cache.
-CHUNK = 2**19
+from .attention import EXCLUDED, mask_positives, rows_at_once
 
 
 class MatchAttention(torch.autograd.Function):
@@ -60,7 +57,7 @@ class MatchAttention(torch.autograd.Function):
         b = b.reshape(num_targets, n, -1)
         inverse_norm = z.norm(dim=-1, keepdim=True).clamp_min_(1e-12).reciprocal_()
         scale = scale / groups
-        rows = max(1, CHUNK // columns.shape[0])
+        rows = rows_at_once(columns)
 
         with_grad = ctx.needs_input_grad[0]
         grad_z = torch.zeros_like(z) if with_grad else None
