@@ -5,7 +5,8 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do \
 	&& echo $$p && break; done)
 RUN = '$(VENV)/bin/python'
 DEMO_ARGS ?=
-PYTEST_ARGS ?=
+# Two tests at a time, each with one thread; several tests start processes of their own.
+PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint clean core dense
@@ -30,7 +31,7 @@ demo: core
 
 test: dense
 	$(RUN) -m ruff check .
-	$(RUN) -m pytest $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
 
 lint: dense
 	$(RUN) -m ruff check .
