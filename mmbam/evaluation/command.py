@@ -93,7 +93,11 @@ def run_command(main: Callable[[], None]) -> None:
     try:
         main()
     except (ValueError, FileNotFoundError) as error:
-        sys.exit(f'{os.path.basename(sys.argv[0])}: {error}')
-    finally:
-        if distributed:
-            torch.distributed.destroy_process_group()
+        message = f'{os.path.basename(sys.argv[0])}: {error}'
+        if not distributed:
+            sys.exit(message)
+        print(message, file=sys.stderr, flush=True)
+        os._exit(1)  # leaving a group in order waits for ranks that are gone
+    if distributed:
+        torch.distributed.barrier()  # gloo may hang if the other rank leaves first
+        torch.distributed.destroy_process_group()

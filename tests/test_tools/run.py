@@ -40,6 +40,7 @@ def run_tool_on_ranks(ranks, name, *args):
         env={**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
