@@ -101,8 +101,9 @@ def test_training_resumes_where_it_stopped(config, tmp_path):
     assert run_tool('train.py', *arguments, *more)[1] is None
     state = torch.load(tmp_path / 'epoch_2.pth', weights_only=False)
     assert state['meta']['iter'] == 8, 'two epochs in all, not three'
-    (log, again) = sorted(tmp_path.glob('*/*.log'))
-    assert 'resumed epoch: 1' in again.read_text()
+    # One folder for both if they began within a second.
+    logs = [log.read_text() for log in tmp_path.glob('*/*.log')]
+    assert sum('resumed epoch: 1' in log for log in logs) == 1
 
 
 @pytest.mark.parametrize(
