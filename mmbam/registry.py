@@ -31,3 +31,9 @@ OPTIM_WRAPPERS = root.Registry(
     parent=root.OPTIM_WRAPPERS,
     locations=['mmbam.engine'],
 )
+OPTIM_WRAPPER_CONSTRUCTORS = root.Registry(
+    'optim_wrapper_constructor',
+    scope='mmbam',
+    parent=root.OPTIM_WRAPPER_CONSTRUCTORS,
+    locations=['mmbam.engine'],
+)

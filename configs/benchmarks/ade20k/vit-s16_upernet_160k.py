@@ -1,0 +1,10 @@
+"""UPerNet with ViT-S on ADE20K; the paper has ViT-B alone."""
+
+_base_ = './vit-b16_upernet_160k.py'
+
+model = dict(
+    backbone=dict(arch=dict(embed_dims=384, feedforward_channels=1536)),
+    neck=dict(embed_dim=384),
+    decode_head=dict(in_channels=[384] * 4, channels=384),
+    auxiliary_head=dict(in_channels=384),
+)
