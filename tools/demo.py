@@ -21,25 +21,26 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor, nn
+from torch import nn
 
 # mmpretrain warns of operators that pre-training does not use.
 warnings.filterwarnings('ignore', message='Fail to import')
 
 from mmbam.datasets.world import make_world  # noqa: E402
 from mmbam.engine.hooks import ProgressHook  # noqa: E402
-from mmbam.evaluation import (  # noqa: E402
-    build_loader,
-    extract_features,
-    knn_accuracy,
+from mmbam.evaluation import build_loader, extract_features  # noqa: E402
+from mmbam.evaluation.summary import score_features  # noqa: E402
+from mmbam.visualization.report import (  # noqa: E402
+    PICTURES,
+    draw_pictures,
+    score_table,
+    write_report,
 )
-from mmbam.evaluation.features import frozen  # noqa: E402
-from mmbam.models.saliency import heat_map  # noqa: E402
-from mmbam.visualization.curves import draw_curves, read_scalars  # noqa: E402
-from mmbam.visualization.heatmaps import draw_heat_maps  # noqa: E402
 
 CONFIGS = Path(__file__).resolve().parents[1] / 'configs' / 'tiny'
-TOP1 = 'knn/top1'
+PAGE = 'index.html'
+# Of the world's 16 classes, how many k-means is to find.
+CLUSTERED = (4, 8, 16)
 
 
 def parse_args() -> argparse.Namespace:
@@ -108,8 +109,8 @@ def train(cfg: Config) -> tuple[Runner, nn.Module]:
     return runner, start.backbone
 
 
-def evaluate(runner: Runner, start: nn.Module, cfg: Config) -> dict[str, float]:
-    """k-NN accuracy of raw pixels, of the random and of the trained networks."""
+def evaluate(runner: Runner, start: nn.Module, cfg: Config) -> dict[str, dict]:
+    """Scores of raw pixels, of the random and of the trained networks."""
     hook = next(h for h in cfg.custom_hooks if h.type == 'mmbam.KNNHook')
     networks = {
         'raw pixels': nn.Flatten(),
@@ -117,7 +118,7 @@ def evaluate(runner: Runner, start: nn.Module, cfg: Config) -> dict[str, float]:
         'trained student': runner.model.backbone,
         'trained teacher': runner.model.target_backbone,
     }
-    accuracies = {}
+    scores = {}
     for name, network in networks.items():
         train_set, test_set = (
             extract_features(
@@ -128,8 +129,8 @@ def evaluate(runner: Runner, start: nn.Module, cfg: Config) -> dict[str, float]:
             )
             for part in ('train_dataset', 'test_dataset')
         )
-        accuracies[name] = knn_accuracy(*train_set, *test_set)['top1']
-    return accuracies
+        scores[name] = score_features(train_set, test_set, CLUSTERED)
+    return scores
 
 
 def read_scenes(coco_root: str, count: int = 8) -> np.ndarray:
@@ -138,41 +139,47 @@ def read_scenes(coco_root: str, count: int = 8) -> np.ndarray:
     return np.stack([cv2.imread(str(file))[..., ::-1] for file in files])
 
 
-def scene_heat_maps(runner: Runner, backbone: nn.Module, scenes: np.ndarray) -> Tensor:
-    images = torch.from_numpy(scenes[..., ::-1].copy()).permute(0, 3, 1, 2)
-    data = runner.model.data_preprocessor(dict(inputs=images, data_samples=None))
-    with frozen(backbone):
-        return heat_map(backbone, data['inputs'])
-
-
-def draw(out: Path, runner: Runner, start: nn.Module, accuracies, coco_root) -> None:
+def draw(
+    out: Path, runner: Runner, start: nn.Module, scores: dict, coco_root: str
+) -> list[Path]:
     """Write the pictures."""
-    log = Path(runner.log_dir) / 'vis_data' / 'scalars.json'
-    scalars = read_scalars(log)
-    steps, values = scalars[TOP1]
-    scalars[TOP1] = ([0, *steps], [accuracies['random network'], *values])
-    baselines = {k: accuracies[k] for k in ('raw pixels', 'random network')}
-    draw_curves(scalars, out / 'curves.png', baselines)
-    scenes = read_scenes(coco_root)
-    draw_heat_maps(
-        scenes,
-        {
-            'random network': scene_heat_maps(runner, start, scenes),
-            'trained with BAM': scene_heat_maps(
-                runner, runner.model.target_backbone, scenes
-            ),
-        },
-        out / 'heatmaps.png',
-        'Heat maps of scenes that the network was not trained on',
+    # Test patches as the network saw those it was trained on.
+    views = {**runner.cfg.train_dataloader.dataset, 'split': 'val'}
+    return draw_pictures(
+        out,
+        runner.work_dir,
+        scores,
+        start,
+        runner.model.target_backbone,
+        runner.model.data_preprocessor,
+        build_loader(views, batch_size=200, num_workers=0),
+        read_scenes(coco_root),
     )
 
 
-def print_table(accuracies: dict[str, float]) -> None:
-    table = Table(title='k-NN of test patches')
-    table.add_column('features')
-    table.add_column('accuracy (%)', justify='right')
-    for name, value in accuracies.items():
-        table.add_row(name, f'{value:.1f}')
+def introduce(args: argparse.Namespace, epochs: int, seconds: float) -> list[str]:
+    """What was done, for the page."""
+    return [
+        f'A tiny {args.backbone} was pre-trained with BAM (Balanced self-Attention '
+        f'Matching) for {epochs} epochs on {args.patches[0]} patches of photographs, '
+        f'without labels; {args.patches[1]} other patches test it. Chance is '
+        f'{100 / CLUSTERED[-1]:.1f} %.',
+        f'Seed {args.seed}, one run, {seconds:.0f} seconds on this machine from making '
+        'the images to this page. So small a network and so few images tell little of '
+        'what the method does at scale.',
+        'The pictures show the teacher, the moving average of the trained networks.',
+    ]
+
+
+def print_table(scores: dict[str, dict]) -> None:
+    """The page's first table, for a terminal."""
+    of_page = score_table(scores)
+    table = Table(title='Frozen features of test patches')
+    for number, name in enumerate(of_page.header):
+        table.add_column(name, justify='right' if number else 'left')
+    for name, *figures in of_page.rows:
+        means = (f[0] if isinstance(f, tuple) else f for f in figures)
+        table.add_row(name, *(f'{mean:.1f}' for mean in means))
     Console().print(table)
 
 
@@ -183,7 +190,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     # Only what an earlier demo wrote; the world is reused if it fits.
     shutil.rmtree(out / 'run', ignore_errors=True)
-    for name in ('curves.png', 'heatmaps.png', 'results.json'):
+    for name in (*PICTURES, 'results.json', PAGE):
         (out / name).unlink(missing_ok=True)
 
     print(f'Making the world in {out / "world"}')
@@ -197,13 +204,30 @@ def main() -> None:
         f'epochs on {args.patches[0]} patches without labels'
     )
     runner, start = train(cfg)
-    accuracies = evaluate(runner, start, cfg)
-    draw(out, runner, start, accuracies, roots['coco'])
+    print('Evaluating the features before and after')
+    scores = evaluate(runner, start, cfg)
+    pictures = draw(out, runner, start, scores, roots['coco'])
     seconds = time.monotonic() - began
-    results = dict(vars(args), knn_top1=accuracies, seconds=round(seconds, 1))
+    # By measure first: what is compared stands together.
+    by_measure = {
+        measure: {name: of_network[key] for name, of_network in scores.items()}
+        for measure, key in (
+            ('knn_top1', 'knn'),
+            ('linear_top1', 'linear'),
+            ('clustering', 'clustering'),
+        )
+    }
+    results = dict(vars(args), **by_measure, seconds=round(seconds, 1))
     (out / 'results.json').write_text(json.dumps(results, indent=2))
-    print_table(accuracies)
-    print(f'{seconds:.0f} s in all. Pictures and results: {out.resolve()}')
+    write_report(
+        out / PAGE,
+        'What a tiny network learned with BAM',
+        introduce(args, cfg.train_cfg.max_epochs, seconds),
+        scores,
+        pictures,
+    )
+    print_table(scores)
+    print(f'{seconds:.0f} s in all. Figures and pictures: {(out / PAGE).resolve()}')
 
 
 if __name__ == '__main__':
