@@ -17,8 +17,8 @@ from mmbam.engine.launch import build_runner, load_config
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = sorted(
     path.relative_to(ROOT).as_posix()
-    for folder in ('bam', 'tiny')
-    for path in (ROOT / 'configs' / folder).rglob('*.py')
+    for pattern in ('bam/**/*.py', 'tiny/bam_*.py')
+    for path in (ROOT / 'configs').glob(pattern)
 )
 SMALLER = {224: 64, 96: 32}
 
