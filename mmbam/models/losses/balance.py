@@ -8,58 +8,55 @@ import torch
 from mmengine.dist import all_reduce
 from torch import Tensor
 
-# exp() of the largest possible difference of two cosines, 2 / tau_b, must stay far from
-# what a float32 (e**88) or a float64 (e**709) holds.
+from .attention import CPU_CHUNK
+
+# exp() of the largest possible logit, 1 / tau_b, and sums of it must stay far from what
+# a float32 (e**88) or a float64 (e**709) holds.
 SMALLEST_TAU_FLOAT32 = 0.025
 SMALLEST_TAU = 0.004
 
 # Rows that are not asked for are needed again in every iteration. So many times the
 # size of the result is spent on remembering them, the others are computed again.
-REMEMBERED = 2
+REMEMBERED = 2.25
 
 
 def balance(
-    s: Tensor,
-    tau_b: float,
+    logits: Tensor,
     iters: int,
-    more_rows: Sequence[Callable[[], Tensor]] = (),
+    more_rows: Sequence[Callable[[Tensor | None], Tensor]] = (),
 ) -> Tensor:
-    """Balance ``exp(s / tau_b)``: columns to equal sums, then rows to sum 1.
+    """Balance ``exp(logits)``: columns to equal sums, then rows to sum 1.
 
     Column sums are taken over the rows of all ranks.
 
     Args:
-        s (Tensor): Cosine similarities of shape (R, M, G, C): R groups of M rows
-            against G groups of C columns; each of the R x G blocks is balanced on its
-            own. It is overwritten.
-        tau_b (float): Temperature, which sets the entropy of the result.
+        logits (Tensor): Cosine similarities divided by tau_b, of shape (R, M, G, C): R
+            groups of M rows against G groups of C columns; each of the R x G blocks is
+            balanced on its own. It is overwritten.
         iters (int): Number of iterations. The last step of each is the rows'.
-        more_rows (Sequence[Callable]): Each computes the similarities of further rows
-            that count for the sums of the columns but are not asked for, of shape
-            (R, m, G, C). Defaults to no further rows.
+        more_rows (Sequence[Callable]): Each computes the logits of further rows that
+            count for the sums of the columns but are not asked for, of shape
+            (R, m, G, C); into the tensor that it gets, unless that is None. Defaults
+            to no further rows.
 
     Returns:
-        Tensor: B, of the shape of ``s``, whose rows sum to 1 in every block.
+        Tensor: B, of the shape of ``logits``, whose rows sum to 1 in every block.
     """
-    dtype = s.dtype if tau_b >= SMALLEST_TAU_FLOAT32 else torch.float64
-
-    def kernel_of(similarities: Tensor) -> Tensor:
-        # The cosine is at most 1: with it subtracted nothing overflows, and a factor
-        # that is common to all entries does not change the result.
-        return similarities.to(dtype).sub_(1).div_(tau_b).exp_()
-
-    kernel = kernel_of(s)
+    kernel = logits.exp_()
     remembered: dict[int, Tensor] = {}
     space = REMEMBERED * kernel.numel()
+    scratch = None  # fresh memory for every part would cost more than its product
 
     def kernel_of_more(index: int) -> Tensor:
-        nonlocal space
+        nonlocal space, scratch
         if index in remembered:
             return remembered[index]
-        part = kernel_of(more_rows[index]())
+        part = more_rows[index](scratch).exp_()
         if part.numel() <= space:
             space -= part.numel()
             remembered[index] = part
+        else:
+            scratch = part
         return part
 
     rows, columns = kernel.new_ones(kernel.shape[:3]), None
@@ -70,7 +67,7 @@ def balance(
         all_reduce(sums)
         columns = sums.reciprocal_()
         rows = _scale_rows(kernel, columns)
-    return kernel.mul_(rows.unsqueeze(-1)).mul_(columns.unsqueeze(1)).to(s.dtype)
+    return kernel.mul_(rows.unsqueeze(-1)).mul_(columns.unsqueeze(1))
 
 
 def _column_sums(kernel: Tensor, rows: Tensor) -> Tensor:
@@ -108,5 +105,8 @@ def keep_top_k(b: Tensor, k: int) -> Tensor:
 
 def entropy(b: Tensor) -> Tensor:
     """Mean entropy of the rows of ``b`` (T, n, G, C) in nats, a scalar."""
-    rows = (torch.special.entr(row).sum() for view in b for row in view.split(128))
-    return sum(rows) / b.shape[:3].numel()
+    tiny = torch.finfo(b.dtype).tiny
+    total = b.new_zeros(())
+    for part in b.flatten().split(CPU_CHUNK):
+        total -= torch.dot(part, part.clamp_min(tiny).log_())
+    return total / b.shape[:3].numel()

@@ -14,11 +14,10 @@ from mmbam.registry import MODELS
 from .attention import (
     EXCLUDED,
     POSITIVE_MASKS,
-    log_attention,
     mask_positives,
     rows_at_once,
 )
-from .balance import SMALLEST_TAU, balance, entropy, keep_top_k
+from .balance import SMALLEST_TAU, SMALLEST_TAU_FLOAT32, balance, entropy, keep_top_k
 from .matching import MatchAttention
 
 BALANCE_ROWS = ('targets', 'all')
@@ -188,21 +187,28 @@ class BAMLoss(nn.Module):
         num_targets, num_images, dim = targets.shape
         groups = 1 if self.global_norm else num_targets
         columns = targets.reshape(-1, dim)
+        num_columns = len(columns) // groups
+        tau = self.tau_b if self.balanced else self.tau
+        double = self.balanced and tau < SMALLEST_TAU_FLOAT32
 
-        def similarities(view: Tensor, first_row: int = 0) -> Tensor:
-            s = F.normalize(view, dim=-1) @ columns.T
+        def logits(view: Tensor, first_row: int = 0, out: Tensor | None = None):
+            s = torch.mm(F.normalize(view, dim=-1).div_(tau), columns.T, out=out)
             if self.positive_mask is not None:
                 value = EXCLUDED if self.positive_mask == 'exclude' else 0.0
                 mask_positives(s, first_row, first_column, num_targets, value)
-            return s
+            return s.double() if double else s
 
-        def block(view: Tensor, first_row: int) -> Tensor:
-            return similarities(view, first_row).view(1, len(view), 1, -1)
+        def block(view: Tensor, first_row: int, out: Tensor | None) -> Tensor:
+            fits = out is not None and out.shape[1] == len(view) and not double
+            out = out.view(len(view), -1) if fits else None
+            return logits(view, first_row, out).view(1, len(view), 1, -1)
 
-        s = torch.stack([similarities(view) for view in rows[:num_targets]])
+        s = columns.new_empty(num_targets, rows.shape[1], len(columns))
+        for view, out in zip(rows, s):
+            logits(view, out=out)
         shape = s.shape[:2] + (groups, -1)
         if not self.balanced:
-            b = log_attention(s.view(shape), self.tau).exp_()
+            b = s.view(shape).softmax(dim=-1)
         else:
             # A pair of views that is balanced on its own knows of no other rows.
             other_views = rows[num_targets:] if self.global_norm else ()
@@ -214,11 +220,11 @@ class BAMLoss(nn.Module):
                 for start in range(0, len(view), size)
             ]
             b = balance(
-                s.view(groups, -1, groups, s.shape[-1] // groups),
-                self.tau_b,
+                (s.double() if double else s).view(groups, -1, groups, num_columns),
                 self.sinkhorn_iters,
                 more_rows,
-            ).view(shape)
+            )
+            b = b.to(columns.dtype).view(shape)
         return keep_top_k(b, self.top_k) if self.top_k else b
 
 

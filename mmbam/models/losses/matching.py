@@ -59,46 +59,53 @@ class MatchAttention(torch.autograd.Function):
         scale = scale / groups
         rows = rows_at_once(columns)
 
-        with_grad = ctx.needs_input_grad[0]
-        grad_z = torch.zeros_like(z) if with_grad else None
-        grad_columns = torch.zeros_like(columns) if with_grad and own_targets else None
-        loss = z.new_zeros(())
-        entropy = z.new_zeros(())
+        grad_z = torch.zeros_like(z)
+        grad_columns = torch.zeros_like(columns) if own_targets else None
+        loss, entropy = z.new_zeros(()), z.new_zeros(())
+        # Fresh memory for every part would cost as much as what is done with it.
+        buffers = z.new_empty(3, min(rows, n), len(columns))
         # A lone target view has nothing to be matched with.
         views = range(num_views) if num_targets > 1 else range(1, num_views)
-        for view in views:
-            others = [t for t in range(num_targets) if t != view]
-            for start in range(0, n, rows):
-                part = slice(start, min(start + rows, n))
+        for start in range(0, n, rows):
+            part = slice(start, min(start + rows, n))
+            s, target_of_view, product = buffers[:, : part.stop - start]
+            all_targets = b[:, part].sum(dim=0)
+            for view in views:
+                count, target = num_targets, all_targets
+                if view < num_targets:
+                    count = num_targets - 1
+                    target = torch.sub(all_targets, b[view, part], out=target_of_view)
                 source = z[view, part] * (inverse_norm[view, part] / tau)
-                target = sum(b[t, part] for t in others)
-                s = source @ columns.T
+                torch.mm(source, columns.T, out=s)
                 if positive_mask is not None:
                     value = EXCLUDED / tau if positive_mask == 'exclude' else 0.0
                     mask_positives(s, start, first_column, num_targets, value)
-                log_a = s.view(len(s), groups, -1).log_softmax(dim=-1).view_as(s)
-                a = torch.exp(log_a, out=s)
-                loss -= torch.dot(target.flatten(), log_a.flatten())
-                entropy -= torch.dot(a.flatten(), log_a.flatten())
-                if not with_grad:
-                    continue
-                grad_s = a.mul_(len(others)).sub_(target)
+                matched = torch.mul(target, s, out=product).sum()
+                blocks = s.view(len(s), groups, -1)
+                peak = blocks.amax(dim=-1, keepdim=True)
+                exp_sum = blocks.sub_(peak).exp_().sum(dim=-1, keepdim=True)
+                logsumexp = peak.add_(exp_sum.log()).sum()
+                loss += count * logsumexp - matched
+                blocks.mul_(exp_sum.reciprocal_().mul_(count))
+                grad_s = s.sub_(target)
                 if positive_mask == 'zero':  # a constant has no gradient
                     mask_positives(grad_s, start, first_column, num_targets, 0.0)
-                torch.mm(grad_s, columns, out=grad_z[view, part])
+                grad = torch.mm(grad_s, columns, out=grad_z[view, part])
+                # <count * a - target, s>, which the gradient holds, plus <target, s>.
+                attended = torch.dot(grad.flatten(), source.flatten()) + matched
+                entropy += logsumexp - attended / count
                 if grad_columns is not None:
                     grad_columns.addmm_(grad_s.T, source)
-        if with_grad:
-            grad_z.div_(tau)
-            if grad_columns is not None:
-                # Every rank's loss depends on this rank's targets. Reduced here, not
-                # in backward, so that no collective can meet those of the gradients.
-                all_reduce(grad_columns)
-                own = grad_columns.view_as(targets)[:, first_column : first_column + n]
-                grad_z[:num_targets].add_(own)
-            for g, x, inverse in zip(grad_z, z, inverse_norm):
-                x = x * inverse
-                g.sub_(x.mul_((x * g).sum(dim=-1, keepdim=True))).mul_(inverse * scale)
+        grad_z.div_(tau)
+        if grad_columns is not None:
+            # Every rank's loss depends on this rank's targets. Reduced here, not in
+            # backward, so that no collective can meet those of the gradients.
+            all_reduce(grad_columns)
+            own = grad_columns.view_as(targets)[:, first_column : first_column + n]
+            grad_z[:num_targets].add_(own)
+        for g, x, inverse in zip(grad_z, z, inverse_norm):
+            x = x * inverse
+            g.sub_(x.mul_((x * g).sum(dim=-1, keepdim=True))).mul_(inverse * scale)
         ctx.grad_z = grad_z
         entropy = entropy / (len(views) * n * groups)
         ctx.mark_non_differentiable(entropy)
