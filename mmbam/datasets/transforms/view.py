@@ -26,6 +26,7 @@ class ViewParams(NamedTuple):
     grey: bool
     sigma: float | None
     solarise: bool
+    vertical_flip: bool = False
 
 
 @dataclass
@@ -48,6 +49,8 @@ class View:
             pixels. Defaults to (0.1, 2.0).
         solarise (float): Probability of inverting all values from 128 on. Defaults
             to 0.
+        vertical_flip (float): Probability of a vertical flip, for images without an
+            upside, as textures, aerial or microscope images are. Defaults to 0.
     """
 
     size: int
@@ -61,6 +64,7 @@ class View:
     blur: float = 0.5
     sigma: Sequence[float] = (0.1, 2.0)
     solarise: float = 0.0
+    vertical_flip: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ('size', 'num'):
@@ -71,7 +75,7 @@ class View:
                 )
         self.area = check_range('area of a view', self.area, 0, 1)
         self.aspect = check_range('aspect of a view', self.aspect, 1e-6, float('inf'))
-        for name in ('flip', 'jitter', 'grey', 'blur', 'solarise'):
+        for name in ('flip', 'jitter', 'grey', 'blur', 'solarise', 'vertical_flip'):
             check_probability(f'{name} of a view', getattr(self, name))
         if len(self.strength) != 4:
             raise ValueError(
@@ -93,7 +97,7 @@ class View:
                 :func:`sample_window`. Defaults to None.
             alpha (float): See :func:`sample_window`. Defaults to 0.6.
         """
-        flip, grey, solarise = np.random.random_sample(3).tolist()
+        flip, grey, solarise, vertical_flip = np.random.random_sample(4).tolist()
         return ViewParams(
             self.size,
             sample_window(height, width, self.area, self.aspect, box, alpha),
@@ -102,6 +106,7 @@ class View:
             grey < self.grey,
             self._blur.draw(),
             solarise < self.solarise,
+            vertical_flip < self.vertical_flip,
         )
 
 
@@ -130,7 +135,10 @@ def render(img: np.ndarray, views: Sequence[ViewParams]) -> list[np.ndarray]:
         for x, view in zip(out, views)
     ]
     out = [solarise(x) if view.solarise else x for x, view in zip(out, views)]
-    out = [cv2.flip(x, 1) if view.flip else x for x, view in zip(out, views)]
+    for i, view in enumerate(views):
+        if view.flip or view.vertical_flip:
+            both = view.flip and view.vertical_flip
+            out[i] = cv2.flip(out[i], -1 if both else int(view.flip))
     return [_planar(x) for x in out]
 
 

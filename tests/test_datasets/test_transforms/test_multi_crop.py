@@ -37,6 +37,7 @@ def by_torchvision(rgb, view):
         TF.InterpolationMode.BICUBIC,
     )
     image = TF.hflip(image) if view.flip else image
+    image = TF.vflip(image) if view.vertical_flip else image
     for name, factor in view.jitter:
         image = getattr(TF, f'adjust_{name}')(image, factor)
     image = TF.rgb_to_grayscale(image, 3) if view.grey else image
@@ -55,7 +56,7 @@ def test_resizing_equals_pils(size):
 
 def test_views_equal_torchvisions_with_the_same_draws():
     np.random.seed(0)
-    kind = View(size=64, area=(0.1, 1.0), blur=0.7)
+    kind = View(size=64, area=(0.1, 1.0), blur=0.7, vertical_flip=0.5)
     errors = []
     for rgb in photographs():
         views = [kind.draw(*rgb.shape[:2]) for _ in range(10)]
@@ -76,17 +77,17 @@ def test_a_solarised_view_equals_torchvisions_but_at_the_threshold():
 
 def test_choices_have_their_probabilities_and_are_independent():
     np.random.seed(0)
-    kind = View(size=8, area=(0.1, 1.0), solarise=0.2, blur=0.3)
+    kind = View(size=8, area=(0.1, 1.0), solarise=0.2, blur=0.3, vertical_flip=0.1)
     draws = [kind.draw(375, 500) for _ in range(3000)]
     choices = np.array(
         [
-            (d.flip, bool(d.jitter), d.grey, d.sigma is not None, d.solarise)
+            (d.flip, bool(d.jitter), d.grey, d.sigma is not None, *d[-2:])
             for d in draws
         ]
     )
-    for column, probability in zip(choices.T, (0.5, 0.8, 0.2, 0.3, 0.2)):
+    for column, probability in zip(choices.T, (0.5, 0.8, 0.2, 0.3, 0.2, 0.1)):
         assert stats.binomtest(int(column.sum()), 3000, probability).pvalue > 0.01
-    correlation = np.corrcoef(choices.T.astype(float)) - np.eye(5)
+    correlation = np.corrcoef(choices.T.astype(float)) - np.eye(6)
     assert np.abs(correlation).max() < 0.06
 
 
