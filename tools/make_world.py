@@ -15,6 +15,14 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--num-classes', type=int, default=16, help='2 to 18')
     parser.add_argument('--patch-size', type=int, default=32, help='side in pixels')
     parser.add_argument('--scene-size', type=int, default=128, help='side in pixels')
+    parser.add_argument('--objects', type=int, default=4, help='most of a scene')
+    parser.add_argument(
+        '--background-blur',
+        type=float,
+        default=0.0,
+        metavar='SIGMA',
+        help='by which the backgrounds of scenes are out of focus, in pixels',
+    )
     parser.add_argument('--frames', type=int, default=16, help='frames of a video')
     for what, counts in (
         ('patches', (4000, 800)),

@@ -40,6 +40,8 @@ def make_world(
     patch_size: int = 32,
     scenes: tuple[int, int] = (200, 50),
     scene_size: int = 128,
+    objects: int = 4,
+    background_blur: float = 0.0,
     videos: tuple[int, int] = (2, 4),
     frames: int = 16,
     progress: bool = True,
@@ -61,6 +63,9 @@ def make_world(
         scenes (tuple[int, int]): Number of training and of test scenes.
             Defaults to (200, 50).
         scene_size (int): Side of scenes and of video frames. Defaults to 128.
+        objects (int): Most objects of a scene. Defaults to 4.
+        background_blur (float): Sigma in pixels by which the backgrounds of scenes are
+            out of focus, so that only the objects tell them apart. Defaults to 0.
         videos (tuple[int, int]): Number of training and of test videos.
             Defaults to (2, 4).
         frames (int): Frames of a video. Defaults to 16.
@@ -86,6 +91,8 @@ def make_world(
         ('seed', seed, 0),
         ('patch_size', patch_size, 8),
         ('scene_size', scene_size, 32),
+        ('objects', objects, 1),
+        ('background_blur', background_blur, 0),
         ('frames', frames, 1),
     ):
         if value < least:
@@ -98,6 +105,8 @@ def make_world(
         'patch_size': patch_size,
         'scenes': list(scenes),
         'scene_size': scene_size,
+        'objects': objects,
+        'background_blur': background_blur,
         'videos': list(videos),
         'frames': frames,
     }
@@ -149,7 +158,14 @@ def _write_world(root: Path, settings: dict, advance: Callable[[int], None]) -> 
         )
         write_imagenet(root / LAYOUTS['imagenet'], split, patches, names)
         scenes = [
-            draw_scene(names, split, scene_size, rng)
+            draw_scene(
+                names,
+                split,
+                scene_size,
+                rng,
+                settings['objects'],
+                settings['background_blur'],
+            )
             for rng in generators('scene', split)
         ]
         write_coco(root / LAYOUTS['coco'], split, scenes, names)

@@ -91,13 +91,17 @@ def draw_sprite(
 
 
 def draw_background(
-    name: str, split: str, size: int, rng: np.random.Generator
+    name: str, split: str, size: int, rng: np.random.Generator, blur: float = 0.0
 ) -> np.ndarray:
-    """Cut a background of ``size`` x ``size`` out of one cell of a photograph."""
+    """Cut a background of ``size`` x ``size`` out of one cell of a photograph.
+
+    ``blur`` is the sigma in pixels by which it is out of focus.
+    """
     # Quarter turns keep the footprint as large as the cell allows.
     angle = math.pi / 2 * int(rng.integers(4))
     background = cut_photograph(name, split, size, rng, (0.5, 1.0), angle)
-    return relight(background, rng)
+    background = relight(background, rng)
+    return cv2.GaussianBlur(background, (0, 0), blur) if blur else background
 
 
 def sprite_mask(
@@ -141,21 +145,29 @@ def paste_sprite(
 
 
 def draw_scene(
-    names: list[str], split: str, size: int, rng: np.random.Generator
+    names: list[str],
+    split: str,
+    size: int,
+    rng: np.random.Generator,
+    objects: int = 4,
+    blur: float = 0.0,
 ) -> Scene:
-    """Draw one to four shapes over a background of another class.
+    """Draw shapes over a background of another class.
 
     Args:
         names (list[str]): Photographs of the world, in the order of their labels.
         split (str): ``'train'`` or ``'test'``: the cells that pixels come from.
         size (int): Side of the scene.
         rng (np.random.Generator): Source of the random numbers.
+        objects (int): There are one to so many shapes. Defaults to 4.
+        blur (float): Sigma in pixels by which the background is out of focus.
+            Defaults to 0.
 
     Returns:
         Scene: The scene; no object is hidden by more than about a half.
     """
-    labels = _draw_labels(len(names), 4, rng)
-    image = draw_background(names[labels[0]], split, size, rng)
+    labels = _draw_labels(len(names), objects, rng)
+    image = draw_background(names[labels[0]], split, size, rng, blur)
     scene = Scene(image, np.zeros((size, size), np.uint8), labels[:1])
     for label in labels[1:]:
         radius = size * rng.uniform(0.12, 0.26)

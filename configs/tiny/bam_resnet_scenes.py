@@ -1,0 +1,68 @@
+"""BAM with ContrastiveCrop on scenes whose backgrounds are out of focus.
+
+What tells these images apart are their objects, and most local crops show little of
+them. Minutes on a CPU, once the scenes are made::
+
+    python tools/make_world.py data/objects --patches 16 16 --videos 0 0 \
+        --scenes 2000 200 --scene-size 64 --objects 2 --background-blur 6
+"""
+
+_base_ = 'bam_resnet_32px.py'
+
+data_root = 'data/objects/coco'
+
+# A finer map: the objects are a few pixels wide.
+model = dict(
+    backbone=dict(num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(1,)),
+    neck=dict(in_channels=48),
+)
+
+# Saturation, hue and grey do nothing to a grey image.
+jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), grey=0.0)
+train_pipeline = [
+    dict(type='mmbam.SeedBySample'),
+    dict(type='LoadImageFromFile'),
+    dict(
+        type='mmbam.MultiCrop',
+        # The paper's areas; its blur would leave little of so small an image.
+        views=[
+            dict(size=32, area=(0.25, 1.0), blur=1.0, sigma=(0.1, 0.6), **jitter),
+            dict(size=32, area=(0.25, 1.0), blur=0.1, sigma=(0.1, 0.6), **jitter),
+            dict(
+                num=4, size=16, area=(0.05, 0.25), blur=0.5, sigma=(0.1, 0.3), **jitter
+            ),
+        ],
+    ),
+    dict(type='PackInputs'),
+]
+
+train_dataloader = dict(
+    dataset=dict(
+        _delete_=True,
+        type='CustomDataset',
+        data_root=data_root,
+        data_prefix='train2017',
+        with_label=False,
+        pipeline=train_pipeline,
+    )
+)
+
+custom_hooks = [
+    dict(type='mmbam.SeedByEpochHook'),
+    dict(
+        type='mmbam.LocalizeHook',
+        start_epoch=10,
+        interval=5,
+        image_size=128,
+        # So few layers answer to everything a little: only their peaks say where.
+        threshold=0.7,
+        batch_size=100,
+        num_workers=0,
+    ),
+]
+
+param_scheduler = [
+    dict(type='LinearLR', start_factor=1e-2, end=1, convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', begin=1, end=20, convert_to_iter_based=True),
+]
+train_cfg = dict(max_epochs=20)
