@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from mmengine.config import Config, DictAction
-from mmengine.registry import DATASETS
 
 from mmbam.checkpoints.selection import SOURCES
 from mmbam.datasets import PlainImages
@@ -22,6 +21,7 @@ from mmbam.evaluation.command import run_command
 from mmbam.evaluation.crops import read_coco_masks, share_of_empty_crops
 from mmbam.evaluation.features import frozen
 from mmbam.evaluation.frozen import build_frozen
+from mmbam.evaluation.loaders import build_dataset
 from mmbam.models.saliency import boxes_from_heat_maps, heat_map
 from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops
 
@@ -39,7 +39,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
     parser.add_argument('--num-workers', type=int, default=2)
     parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.num < 1:
+        parser.error(f'--num must be at least 1, got {args.num}')
+    return args
 
 
 def find_images(cfg: Config, args: argparse.Namespace) -> PlainImages:
@@ -54,9 +57,10 @@ def find_images(cfg: Config, args: argparse.Namespace) -> PlainImages:
         path = Path(args.coco)
         folder = path.parent.parent / path.stem.replace('instances_', '')
     if folder is None:
-        return PlainImages(
-            leaf_datasets(DATASETS.build(cfg.train_dataloader.dataset)), size
-        )
+        if cfg.get('train_dataloader') is None:
+            raise ValueError(f'{cfg.filename!r} has no training set: give --images.')
+        dataset = build_dataset(cfg.train_dataloader.dataset)
+        return PlainImages(leaf_datasets(dataset), size)
     if not Path(folder).is_dir():
         raise FileNotFoundError(f'There is no folder {str(folder)!r}.')
     dataset = dict(
@@ -68,7 +72,7 @@ def find_images(cfg: Config, args: argparse.Namespace) -> PlainImages:
             dict(type='mmbam.ContrastiveCrop', scale=size),
         ],
     )
-    return PlainImages([DATASETS.build(dataset)], size)
+    return PlainImages([build_dataset(dataset)], size)
 
 
 def print_shares(
@@ -111,10 +115,16 @@ def main() -> None:
     # Spread over the data set, whose neighbours are often alike.
     number = min(args.num, len(images))
     shown = np.linspace(0, len(images) - 1, number).astype(int).tolist()
-    batch = torch.stack([images[i][0] for i in shown])
+    seen, complaints = zip(*(images[i] for i in shown))
+    if any(complaints):
+        raise ValueError(f'An image cannot be read: {max(complaints)}.')
+    batch = torch.stack(seen)
     with frozen(backbone):
         data = preprocessor(dict(inputs=batch, data_samples=None))
-        heat = heat_map(backbone, data['inputs']).cpu()
+        try:
+            heat = heat_map(backbone, data['inputs']).cpu()
+        except TypeError as error:  # a network without maps
+            raise ValueError(str(error)) from error
     draw_crops(
         [images.read(i)[..., ::-1] for i in shown],
         heat,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from mmengine.config import Config, DictAction
-from mmengine.registry import DATASETS, MODELS
+from mmengine.registry import MODELS
 from torch import nn
 
 from mmbam.checkpoints import read_weights, select_backbone
@@ -19,6 +19,7 @@ from mmbam.checkpoints.selection import SOURCES
 from mmbam.evaluation import build_loader
 from mmbam.evaluation.command import run_command
 from mmbam.evaluation.frozen import build_frozen, class_folders
+from mmbam.evaluation.loaders import build_dataset
 from mmbam.visualization.similarities import (
     draw_similarities,
     embed_pairs,
@@ -100,7 +101,7 @@ def main() -> None:
     neck = None
     if args.projector:
         neck = build_projector(cfg, args).to(next(backbone.parameters()).device)
-    dataset = DATASETS.build(find_dataset(cfg, args.images))
+    dataset = build_dataset(find_dataset(cfg, args.images))
     fraction = min(1.0, args.num / max(len(dataset), 1))
     loader = build_loader(
         dataset, args.batch_size, args.num_workers, fraction, args.seed

@@ -6,10 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from mmpretrain.registry import DATASETS
-
 from mmbam.evaluation import balanced_split, write_list
 from mmbam.evaluation.frozen import class_folders
+from mmbam.evaluation.loaders import build_dataset
 
 
 def main() -> None:
@@ -23,7 +22,7 @@ def main() -> None:
     parser.add_argument('--seed', type=int, default=0)
     args = parser.parse_args()
     try:
-        dataset = DATASETS.build(class_folders(args.root, pipeline=[]))
+        dataset = build_dataset(class_folders(args.root, pipeline=[]))
         labels = dataset.get_gt_labels()
         parts = balanced_split(labels, args.fraction, args.per_class, args.seed)
         for path, part in zip((args.out, args.rest), parts):

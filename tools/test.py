@@ -6,6 +6,7 @@ import argparse
 import os
 
 from mmbam.engine import launch
+from mmbam.errors import InputError
 
 
 def main() -> None:
@@ -25,7 +26,10 @@ def main() -> None:
         parser.exit(2, f'{parser.prog}: {error}\n')
     if args.amp:
         cfg.test_cfg.fp16 = True  # mmengine's name for any mixed precision
-    launch.build_runner(cfg).test()
+    try:
+        launch.test(launch.build_runner(cfg))
+    except InputError as error:
+        parser.exit(1, f'{parser.prog}: {error}\n')
 
 
 if __name__ == '__main__':

@@ -6,6 +6,8 @@ import argparse
 import os
 
 from mmbam.engine import launch
+from mmbam.engine.hooks.monitor_hook import TrainingCollapsed
+from mmbam.errors import InputError
 
 
 def main() -> None:
@@ -38,7 +40,10 @@ def main() -> None:
             launch.set_resume(cfg, args.resume)
     except (FileNotFoundError, ImportError, ValueError) as error:
         parser.exit(2, f'{parser.prog}: {error}\n')
-    launch.build_runner(cfg).train()
+    try:
+        launch.train(launch.build_runner(cfg))
+    except (InputError, TrainingCollapsed) as error:
+        parser.exit(1, f'{parser.prog}: {error}\n')
 
 
 if __name__ == '__main__':

@@ -8,6 +8,7 @@ from pathlib import Path
 from mmengine.dist import is_main_process
 
 from mmbam.evaluation.command import FrozenFeatures, evaluation_parser, run_command
+from mmbam.evaluation.loaders import build_dataset
 from mmbam.evaluation.transfer import (
     TRANSFER_SETS,
     format_table,
@@ -34,9 +35,12 @@ def main() -> None:
     wrong = [entry for entry in args.data if '=' not in entry]
     if wrong:
         raise ValueError(f'Data sets are given as NAME=ROOT, but got {wrong[0]!r}.')
-    # All of them first: a wrong path must not show after hours.
+    # All of them first: wrong data must not show after hours.
     datasets = {
-        name: transfer_datasets(name, root, args.size)
+        name: {
+            split: cfg and build_dataset(cfg)
+            for split, cfg in transfer_datasets(name, root, args.size).items()
+        }
         for name, root in (entry.split('=', 1) for entry in args.data)
     }
     features = FrozenFeatures(args)

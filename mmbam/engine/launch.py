@@ -13,10 +13,13 @@ from typing import Any
 
 from mmengine.config import Config, DictAction
 from mmengine.device import get_device
+from mmengine.model import is_model_wrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
+from mmbam.checkpoints import read_weights
 from mmbam.engine.cpu import AMP, adapt_to_cpu, init_cpu_group, set_optim_wrapper
+from mmbam.errors import InputError, input_errors
 from mmbam.versions import require_dense
 
 AUTOCAST = 'mmbam.AutocastOptimWrapper'
@@ -179,13 +182,92 @@ def build_runner(cfg: Config) -> Runner:
 
     Args:
         cfg (Config): From :func:`load_config`.
+
+    Raises:
+        InputError: A value in the config is not allowed.
     """
     changes = []
     if get_device() == 'cpu':
         changes = adapt_to_cpu(cfg)
         if cfg.launcher != 'none':
             init_cpu_group(cfg.launcher, **cfg.env_cfg.dist_cfg)
-    runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    with input_errors((ValueError, OSError)):
+        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
     for change in changes:
         runner.logger.info(change)
     return runner
+
+
+def train(runner: Runner) -> None:
+    """Train, after a look at what the user gave.
+
+    Args:
+        runner (Runner): From :func:`build_runner`.
+
+    Raises:
+        InputError: A data set is not there or not in order, or the checkpoint to go on
+            from does not fit.
+    """
+    with input_errors(of='The training data cannot be read'):
+        runner.train_loop  # noqa: B018 (builds the data set)
+    with input_errors(of='The validation data cannot be read'):
+        runner.val_loop  # noqa: B018
+    if runner.cfg.get('resume') and runner.cfg.get('load_from'):
+        require_fit(runner, runner.cfg.load_from)
+    runner.train()
+
+
+def test(runner: Runner) -> None:
+    """Test, after a look at what the user gave; see :func:`train`.
+
+    Args:
+        runner (Runner): From :func:`build_runner`.
+    """
+    with input_errors(of='The test data cannot be read'):
+        runner.test_loop  # noqa: B018
+    require_fit(runner, runner.cfg.load_from)
+    runner.test()
+
+
+def require_fit(runner: Runner, checkpoint: str) -> None:
+    """Refuse a checkpoint that mmengine would load in part, with warnings.
+
+    Args:
+        runner (Runner): Whose model is to get the weights.
+        checkpoint (str): A file; an address is not tried.
+    """
+    if '://' in checkpoint:
+        return
+    with input_errors():
+        weights = read_weights(checkpoint)
+    weights = {name.removeprefix('module.'): w for name, w in weights.items()}
+    model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+    expected = model.state_dict()
+    differences = dict(
+        missing=[
+            name
+            for name in expected
+            # A counter that old files lack and that no output depends on.
+            if name not in weights and not name.endswith('num_batches_tracked')
+        ],
+        left_over=[name for name in weights if name not in expected],
+        misshapen=[
+            name
+            for name, value in weights.items()
+            if name in expected and value.shape != expected[name].shape
+        ],
+    )
+    complaints = [
+        f'{len(names)} {what.replace("_", " ")} ({_some(names)})'
+        for what, names in differences.items()
+        if names
+    ]
+    if complaints:
+        raise InputError(
+            f'The weights in {checkpoint!r} are not those of the {type(model).__name__}'
+            f' in {runner.cfg.filename!r}: {", ".join(complaints)}.'
+        )
+
+
+def _some(names: list[str], number: int = 3) -> str:
+    return ', '.join(names[:number]) + (', ...' if len(names) > number else '')

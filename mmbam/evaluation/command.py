@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable
 
 import torch
 from mmengine.config import Config, DictAction
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from mmbam.checkpoints.selection import SOURCES
 
@@ -39,6 +41,8 @@ class FrozenFeatures:
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
+        if args.size is not None and args.size < 1:
+            raise ValueError(f'--size must be at least 1, but got {args.size}.')
         self.cfg = Config.fromfile(args.config)
         self.cfg.merge_from_dict(args.cfg_options)
         self.args = args
@@ -65,7 +69,7 @@ class FrozenFeatures:
         return self.of(dataset, fraction, gather)
 
     def of(
-        self, dataset: dict, fraction: float = 1.0, gather: bool = True
+        self, dataset: dict | Dataset, fraction: float = 1.0, gather: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Features and labels of a data set."""
         loader = build_loader(
@@ -99,5 +103,8 @@ def run_command(main: Callable[[], None]) -> None:
         print(message, file=sys.stderr, flush=True)
         os._exit(1)  # leaving a group in order waits for ranks that are gone
     if distributed:
-        torch.distributed.barrier()  # gloo may hang if the other rank leaves first
+        torch.distributed.barrier()
+        # Leaving waits for gloo's threads with Python's lock held, which they need to
+        # let go of their last tensors: give them a moment before.
+        time.sleep(0.2)
         torch.distributed.destroy_process_group()

@@ -9,6 +9,8 @@ from mmengine.dataset import DefaultSampler, default_collate
 from mmengine.registry import DATASETS
 from torch.utils.data import DataLoader, Dataset, Subset
 
+from mmbam.errors import InputError, input_errors
+
 
 def build_loader(
     dataset: dict | Dataset,
@@ -34,9 +36,9 @@ def build_loader(
     if not 0 < fraction <= 1:
         raise ValueError(f'fraction must be in (0, 1], but got {fraction}.')
     if isinstance(dataset, dict):
-        dataset = DATASETS.build(dataset)
+        dataset = build_dataset(dataset)
     if len(dataset) == 0:
-        raise ValueError('An evaluation needs samples, but the data set is empty.')
+        raise InputError('An evaluation needs samples, but the data set is empty.')
     if fraction < 1:
         generator = torch.Generator().manual_seed(seed)
         chosen = torch.randperm(len(dataset), generator=generator)
@@ -49,3 +51,16 @@ def build_loader(
         num_workers=num_workers,
         collate_fn=default_collate,
     )
+
+
+def build_dataset(cfg: dict) -> Dataset:
+    """Build a data set.
+
+    Args:
+        cfg (dict): Its config.
+
+    Raises:
+        InputError: The images or lists are not there, or not as the data set expects.
+    """
+    with input_errors(of=f'{cfg["type"]} in {cfg.get("data_root") or "its folder"!r}'):
+        return DATASETS.build(cfg)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from .frozen import class_folders, plain_pipeline
 from .logistic import logistic_probe
@@ -52,8 +53,10 @@ def transfer_datasets(
             test=class_folders(root / 'test', pipeline),
         )
     kind, *splits = TRANSFER_SETS[name]
+    options = {}
     if kind.startswith('CIFAR'):  # arrays, no files, and RGB
         pipeline = [rgb_to_bgr, *pipeline[1:]]
+        options = dict(download=False)  # a wrong folder is to be named, not filled
     return {
         role: split
         and dict(
@@ -61,6 +64,7 @@ def transfer_datasets(
             data_root=str(root),
             split=split,
             pipeline=pipeline,
+            **options,
         )
         for role, split in zip(('train', 'val', 'test'), splits)
     }
@@ -73,8 +77,8 @@ def rgb_to_bgr(results: dict) -> dict:
 
 
 def transfer_row(
-    datasets: Mapping[str, dict | None],
-    features_of: Callable[[dict], tuple[Tensor, Tensor]],
+    datasets: Mapping[str, dict | Dataset | None],
+    features_of: Callable[[dict | Dataset], tuple[Tensor, Tensor]],
     val_fraction: float = 0.2,
     seed: int = 0,
     **options,
@@ -82,8 +86,9 @@ def transfer_row(
     """Evaluate one data set by :func:`logistic_probe`.
 
     Args:
-        datasets (Mapping[str, dict | None]): What :func:`transfer_datasets` returned.
-        features_of (Callable): From the config of a data set to features and labels.
+        datasets (Mapping): What :func:`transfer_datasets` returned, or the data sets
+            built from it.
+        features_of (Callable): From one of them to features and labels.
         val_fraction (float): Share of each class of the training set to validate on if
             there is no validation set. Defaults to 0.2.
         seed (int): Of that split. Defaults to 0.

@@ -8,6 +8,7 @@ from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import Dataset
 
+from mmbam.errors import InputError
 from mmbam.evaluation import build_loader, extract_features, knn_accuracy
 from mmbam.evaluation.features import preserved_randomness
 from mmbam.registry import HOOKS
@@ -97,7 +98,7 @@ class KNNHook(Hook):
         self._backbone_of(runner.model)
         searched = len(self.train_loader.dataset)
         if self.k > searched:
-            raise ValueError(
+            raise InputError(
                 f'k={self.k} neighbours of KNNHook need at least as many training '
                 f'samples, but fraction={self.fraction} leaves {searched}.'
             )

@@ -10,6 +10,7 @@ from mmengine.runner import Runner
 
 from mmbam.checkpoints import load_backbone
 from mmbam.checkpoints.selection import SOURCES
+from mmbam.errors import InputError, input_errors
 from mmbam.registry import HOOKS
 
 
@@ -54,12 +55,13 @@ class PretrainedBackboneHook(Hook):
             return
         checkpoint = self.checkpoint or os.environ.get('MMBAM_CHECKPOINT')
         if not checkpoint:
-            raise ValueError(
+            raise InputError(
                 'PretrainedBackboneHook needs a checkpoint: set its argument '
                 'checkpoint or the environment variable MMBAM_CHECKPOINT to a file.'
             )
         model = runner.model.module if is_model_wrapper(runner.model) else runner.model
-        source = load_backbone(model.backbone, checkpoint, self.source)
+        with input_errors((ValueError, OSError)):
+            source = load_backbone(model.backbone, checkpoint, self.source)
         if hasattr(model, 'init_teacher'):
             model.init_teacher()
         runner.logger.info(f'Loaded the {source} of {checkpoint} into the backbone.')

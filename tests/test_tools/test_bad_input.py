@@ -1,0 +1,194 @@
+"""Whatever a user gets wrong, on whatever command: one sentence that names it."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmpretrain.registry import MODELS
+
+from tests.test_evaluation.folders import make_config, make_folders
+
+from .run import run_tool
+from .test_train_and_test import CONFIG
+
+HOOK = """
+custom_hooks = [dict(type='mmbam.PretrainedBackboneHook', checkpoint='{checkpoint}')]
+"""
+
+
+@pytest.fixture(scope='module')
+def root(tmp_path_factory):
+    """Good data, a good config and checkpoint, and a bad one of each kind."""
+    root = tmp_path_factory.mktemp('bad')
+    make_folders(root)
+    _, weights, _ = make_config(root)
+    (root / 'empty').mkdir()
+    (root / 'texts' / 'a').mkdir(parents=True)
+    (root / 'texts' / 'a' / 'note.txt').write_text('no image')
+    (root / 'broken' / 'a').mkdir(parents=True)
+    (root / 'broken' / 'a' / 'image.png').write_bytes(b'no image')
+    make_folders(root / 'one', train=1, test=1)
+    (root / 'damaged.pth').write_bytes(b'no checkpoint')
+    half = torch.load(weights)
+    half['state_dict'].popitem()
+    torch.save(half, root / 'half.pth')
+    config = CONFIG.replace('{images}', f'{root}/train')
+    config = config.replace('num_classes=2', 'num_classes=3')
+    (root / 'train.py').write_text(config)
+    (root / 'pretrained.py').write_text(
+        config + HOOK.replace('{checkpoint}', f'{root}/half.pth')
+    )
+    state = MODELS.build(Config.fromfile(root / 'train.py').model).state_dict()
+    torch.save(dict(state_dict=state), root / 'model.pth')
+    state.pop('head.fc.bias')
+    torch.save(dict(state_dict=state), root / 'half_model.pth')
+    return root
+
+
+def said(root, capsys, command: str) -> str:
+    """The one sentence; ``$`` stands for the folder, ``^`` for config and weights."""
+    command = command.replace('^', '$/config.py $/weights.pth')
+    tool, *args = command.replace('$', str(root)).split()
+    if tool in ('train.py', 'test.py'):
+        args += ['--work-dir', root / 'work_dir']
+    elif tool in ('knn.py', 'cluster.py', 'transfer.py', 'draw_crops.py'):
+        args += ['--num-workers', 0]
+    capsys.readouterr()
+    with warnings.catch_warnings():  # that runs of one second share a name
+        warnings.simplefilter('ignore')
+        _, error = run_tool(tool, *args)
+    if isinstance(error, int):
+        assert error != 0
+        error = capsys.readouterr().err.rstrip('\n')
+    assert error is not None, 'it must not succeed'
+    assert '\n' not in error and error.startswith(tool.removesuffix('.py'))
+    return error
+
+
+TRAIN = 'train.py $/train.py --cfg-options train_dataloader.dataset'
+TEST = 'test.py $/train.py $/model.pth --cfg-options test_dataloader.dataset'
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        'knn.py ^ --train $/empty',
+        'knn.py ^ --test $/empty',
+        'cluster.py ^ --test $/empty',
+        'transfer.py ^ mine=$/empty',
+        'make_split.py $/empty out.txt --fraction=.5',
+        'draw_attention.py ^ $/empty',
+        'draw_similarities.py ^ --images $/empty',
+        'draw_crops.py ^ --images $/empty',
+        f'{TRAIN}.data_prefix=$/empty',
+        f'{TEST}.data_prefix=$/empty',
+        'draw_entropies.py $/empty',
+        *(
+            f'transfer.py ^ {name}=$/empty'
+            for name in ('food101', 'cifar10', 'cars', 'aircraft', 'pets', 'flowers')
+        ),
+    ],
+)
+def test_an_empty_folder(root, capsys, command):
+    assert f'{root}/empty' in said(root, capsys, command)
+    missing = command.replace('$/empty', '$/gone')
+    assert f'{root}/gone' in said(root, capsys, missing)
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        'knn.py ^ --train $/texts',
+        'cluster.py ^ --test $/texts',
+        'make_split.py $/texts out.txt --fraction=.5',
+        'draw_similarities.py ^ --images $/texts',
+        'draw_crops.py ^ --images $/texts',
+        f'{TRAIN}.data_prefix=$/texts',
+    ],
+)
+def test_a_class_without_images(root, capsys, command):
+    assert f'{root}/texts' in said(root, capsys, command)
+
+
+def test_a_class_with_one_image(root, capsys):
+    for command in (
+        'transfer.py ^ mine=$/one --size=16',
+        'make_split.py $/one/train out.txt --fraction=.5',
+    ):
+        assert 'class 0 has 1' in said(root, capsys, command)
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        'knn.py $/config.py $/{}',
+        'cluster.py $/config.py $/{}',
+        'transfer.py $/config.py $/{} mine=$ --size=16',
+        'draw_attention.py $/config.py $/{} $/train',
+        'draw_similarities.py $/config.py $/{}',
+        'draw_crops.py $/config.py $/{}',
+        'train.py $/pretrained.py --cfg-options custom_hooks.0.checkpoint=$/{}',
+        'train.py $/train.py --resume $/{}',
+        'test.py $/train.py $/{}',
+    ],
+)
+def test_a_wrong_checkpoint(root, capsys, command):
+    assert f'{root}/gone.pth' in said(root, capsys, command.format('gone.pth'))
+    sentence = said(root, capsys, command.format('damaged.pth'))
+    assert f"'{root}/damaged.pth' is not a checkpoint" in sentence
+    sentence = said(root, capsys, command.format('half.pth'))
+    assert 'missing' in sentence and ('ln1.bias' in sentence or 'conv1' in sentence)
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        'test.py $/train.py $/half_model.pth',
+        'train.py $/train.py --resume $/half_model.pth',
+    ],
+)
+def test_a_model_is_never_half_loaded(root, capsys, command):
+    sentence = said(root, capsys, command)
+    assert sentence.endswith("train.py': 1 missing (head.fc.bias).")
+
+
+@pytest.mark.parametrize(
+    'command',
+    [
+        f'{TRAIN}.ann_file=$/gone.txt',
+        f'{TEST}.ann_file=$/gone.txt',
+        'knn.py ^ --cfg-options train_dataloader.dataset.ann_file=$/gone.txt',
+        'draw_crops.py ^ --cfg-options train_dataloader.dataset.ann_file=$/gone.txt',
+    ],
+)
+def test_a_missing_split_file(root, capsys, command):
+    assert f"there is no '{root}/gone.txt'" in said(root, capsys, command)
+
+
+@pytest.mark.parametrize(
+    'command, sentence',
+    [
+        ('knn.py ^ --k=50', 'k=50 neighbours need at least'),
+        ('knn.py ^ --k=0', 'got k=0'),
+        ('knn.py ^ --fraction=0', 'fraction must be in (0, 1]'),
+        ('knn.py ^ --size=0', '--size must be at least 1'),
+        ('cluster.py ^ --num-classes 4', 'one is 4'),
+        ('cluster.py ^ --draws=0', 'draws must be at least 1'),
+        ('draw_attention.py ^ $/broken', '/broken/a/image.png'),
+        ('draw_crops.py ^ --images $/broken', '/broken/a/image.png'),
+        ('draw_crops.py ^', 'No transform'),
+        ('train.py $/pretrained.py --cfg-options custom_hooks.0.source=x', 'source'),
+    ],
+)
+def test_other_mistakes(root, capsys, command, sentence):
+    assert sentence in said(root, capsys, command)
+
+
+def test_a_bug_keeps_its_traceback(root):
+    """An argument that a class does not have is no file that a user mixed up."""
+    option = 'train_dataloader.dataset.no_such_argument=1'
+    with pytest.raises(TypeError, match='no_such_argument'):
+        run_tool('train.py', root / 'train.py', '--cfg-options', option)
