@@ -16,6 +16,8 @@ class InputError(ValueError, FileNotFoundError):
 
 # OpenMMLab's data sets refuse what they were given by any of these.
 REFUSALS = (OSError, ValueError, RuntimeError, AssertionError)
+# What comes out of mmengine when it packs a data set that has nothing in it.
+_EMPTY = 'need at least one array to concatenate'
 
 
 @contextmanager
@@ -43,5 +45,7 @@ def input_errors(
 def _sentence(error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f'there is no {str(error.filename)!r}.'
+    if str(error) == _EMPTY:
+        return 'there is no image, or none with an object of the classes in the config.'
     # One line, whatever the library made of it.
     return ' '.join(str(error).split()) or type(error).__name__

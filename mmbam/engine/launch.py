@@ -208,9 +208,9 @@ def train(runner: Runner) -> None:
         InputError: A data set is not there or not in order, or the checkpoint to go on
             from does not fit.
     """
-    with input_errors(of='The training data cannot be read'):
+    with input_errors(of=_unreadable(runner, 'train')):
         runner.train_loop  # noqa: B018 (builds the data set)
-    with input_errors(of='The validation data cannot be read'):
+    with input_errors(of=_unreadable(runner, 'val')):
         runner.val_loop  # noqa: B018
     if runner.cfg.get('resume') and runner.cfg.get('load_from'):
         require_fit(runner, runner.cfg.load_from)
@@ -223,7 +223,7 @@ def test(runner: Runner) -> None:
     Args:
         runner (Runner): From :func:`build_runner`.
     """
-    with input_errors(of='The test data cannot be read'):
+    with input_errors(of=_unreadable(runner, 'test')):
         runner.test_loop  # noqa: B018
     require_fit(runner, runner.cfg.load_from)
     runner.test()
@@ -267,6 +267,13 @@ def require_fit(runner: Runner, checkpoint: str) -> None:
             f'The weights in {checkpoint!r} are not those of the {type(model).__name__}'
             f' in {runner.cfg.filename!r}: {", ".join(complaints)}.'
         )
+
+
+def _unreadable(runner: Runner, split: str) -> str:
+    loader = runner.cfg.get(f'{split}_dataloader') or {}
+    root = loader.get('dataset', {}).get('data_root')
+    name = dict(train='training', val='validation', test='test')[split]
+    return f'The {name} data{f" in {root!r}" if root else ""} cannot be read'
 
 
 def _some(names: list[str], number: int = 3) -> str:

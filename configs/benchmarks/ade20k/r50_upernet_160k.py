@@ -30,8 +30,5 @@ train_dataloader = dict(batch_size=2)  # x 8 GPUs = 16
 auto_scale_lr = dict(base_batch_size=16, enable=False)
 
 # All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [
-    dict(type='mmbam.PretrainedBackboneHook'),
-    dict(type='mmbam.RequireImagesHook'),
-]
+custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
 randomness = dict(seed=0)

@@ -58,8 +58,5 @@ param_scheduler = [
 auto_scale_lr = dict(base_batch_size=16, enable=False)
 
 # All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [
-    dict(type='mmbam.PretrainedBackboneHook'),
-    dict(type='mmbam.RequireImagesHook'),
-]
+custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
 randomness = dict(seed=0)

@@ -24,8 +24,5 @@ model = dict(
 )
 
 # All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [
-    dict(type='mmbam.PretrainedBackboneHook'),
-    dict(type='mmbam.RequireImagesHook'),
-]
+custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
 randomness = dict(seed=0)

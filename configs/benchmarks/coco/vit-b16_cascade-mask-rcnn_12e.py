@@ -113,8 +113,5 @@ optim_wrapper = dict(
 )
 
 # All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [
-    dict(type='mmbam.PretrainedBackboneHook'),
-    dict(type='mmbam.RequireImagesHook'),
-]
+custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
 randomness = dict(seed=0)

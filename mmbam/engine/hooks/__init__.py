@@ -5,7 +5,6 @@ from .localize_hook import LocalizeHook
 from .monitor_hook import MonitorHook
 from .pretrained_hook import PretrainedBackboneHook
 from .progress_hook import ProgressHook
-from .require_images_hook import RequireImagesHook
 from .seed_by_epoch_hook import SeedByEpochHook
 from .tau_b_hook import TauBHook
 
@@ -15,7 +14,6 @@ __all__ = [
     'MonitorHook',
     'PretrainedBackboneHook',
     'ProgressHook',
-    'RequireImagesHook',
     'SeedByEpochHook',
     'TauBHook',
 ]
