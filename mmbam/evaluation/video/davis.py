@@ -1,0 +1,166 @@
+"""DAVIS-2017 as it lies on disk: frames, annotations with a palette, lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from mmbam.visualization.images import SUFFIXES, read_image
+
+from .scores import VOID
+
+
+@dataclass(frozen=True)
+class Video:
+    """A sequence of DAVIS.
+
+    Args:
+        name (str): Of the sequence.
+        frames (list[Path]): Images, in their order.
+        masks (list[Path]): Annotation of each frame; those after the first need not
+            exist if the sequence is not scored.
+    """
+
+    name: str
+    frames: list[Path]
+    masks: list[Path]
+
+    def read_frame(self, index: int) -> np.ndarray:
+        """A frame as BGR of uint8 (height, width, 3)."""
+        return read_image(self.frames[index])[..., ::-1]
+
+    def first_labels(self) -> np.ndarray:
+        """Objects 1, 2, ... of the first frame, and 0 for everything else."""
+        labels = read_labels(self.masks[0])
+        return np.where(labels == VOID, 0, labels)
+
+    def check(self, scored: bool = True) -> None:
+        """Find what is wrong before the work begins: missing files, sizes, labels.
+
+        Args:
+            scored (bool): Whether every frame needs an annotation. Defaults to True.
+        """
+        if scored and len(self.frames) < 3:
+            raise ValueError(
+                f'Sequence {self.name!r} has {len(self.frames)} frames, but scores '
+                'need at least 3, since the first and the last do not count.'
+            )
+        masks = self.masks if scored else self.masks[:1]
+        absent = [mask for mask in masks if not mask.is_file()]
+        if absent:
+            raise FileNotFoundError(
+                f'Sequence {self.name!r} lacks {len(absent)} of {len(masks)} '
+                f'annotations, such as {str(absent[0])!r}.'
+            )
+        size = _size(self.frames[0])
+        for path in self.frames + masks:
+            if _size(path) != size:
+                raise ValueError(
+                    'All frames and annotations of a sequence must have one size, but '
+                    f'{str(path)!r} has {" x ".join(map(str, _size(path)))} pixels and '
+                    f'{str(self.frames[0])!r} {" x ".join(map(str, size))}.'
+                )
+        if not self.first_labels().any():
+            raise ValueError(
+                f'The annotation of the first frame, {str(self.masks[0])!r}, marks no '
+                f'object (labels 1 to {VOID - 1}).'
+            )
+
+
+def read_davis(
+    root: str | Path, split: str = 'val', scored: bool = True
+) -> list[Video]:
+    """Find the sequences of a split and check them.
+
+    Args:
+        root (str | Path): Folder with ``JPEGImages/480p``, ``Annotations/480p`` and
+            ``ImageSets/2017``.
+        split (str): Name of a list in ``ImageSets/2017``. Defaults to ``'val'``.
+        scored (bool): Whether every frame needs an annotation, not only the first.
+            Defaults to True.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise FileNotFoundError(f'There is no folder {str(root)!r} with DAVIS-2017.')
+    listed = root / 'ImageSets' / '2017' / f'{split}.txt'
+    if not listed.is_file():
+        raise FileNotFoundError(
+            f'There is no list of sequences {str(listed)!r}: {str(root)!r} must hold '
+            'JPEGImages/480p, Annotations/480p and ImageSets/2017.'
+        )
+    names = listed.read_text().split()
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f'{str(listed)!r} must list each sequence once, at least one.')
+    videos = []
+    for name in names:
+        folder = root / 'JPEGImages' / '480p' / name
+        masks = root / 'Annotations' / '480p' / name
+        if not folder.is_dir():
+            raise FileNotFoundError(
+                f'There is no folder {str(folder)!r} of the sequence {name!r}.'
+            )
+        frames = sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES)
+        if not frames:
+            raise ValueError(f'The folder {str(folder)!r} holds no frames.')
+        video = Video(name, frames, [masks / f'{frame.stem}.png' for frame in frames])
+        video.check(scored)
+        videos.append(video)
+    return videos
+
+
+def read_labels(path: str | Path) -> np.ndarray:
+    """Label map (height, width) of uint8 from a PNG with a palette, or a grey one."""
+    with _open(path) as image:
+        if image.mode not in ('P', 'L'):
+            raise ValueError(
+                f'{str(path)!r} must hold one label per pixel, with a palette or in 8 '
+                f'bits of grey, but has the mode {image.mode}.'
+            )
+        try:
+            return np.array(image)
+        except OSError as error:
+            raise ValueError(f'{str(path)!r} cannot be read: {error}.') from error
+
+
+def write_labels(path: str | Path, labels: np.ndarray) -> None:
+    """Write a label map as a PNG with the palette of DAVIS.
+
+    Args:
+        path (str | Path): The file; its folder is made if need be.
+        labels (np.ndarray): uint8 of shape (height, width).
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.fromarray(labels)
+    image.putpalette(davis_palette().ravel().tolist())
+    image.save(path)
+
+
+def davis_palette() -> np.ndarray:
+    """Colours of the labels 0 ... 255, RGB of uint8 (256, 3).
+
+    Each group of three bits of a label, the lowest first, gives red, green and blue
+    one bit, the highest first.
+    """
+    label = np.arange(256)[:, None, None]
+    channel, level = np.arange(3)[:, None], np.arange(3)
+    bits = (label >> (3 * level + channel)) & 1
+    return (bits << (7 - level)).sum(axis=2).astype(np.uint8)
+
+
+def _open(path: str | Path) -> Image.Image:
+    try:
+        return Image.open(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f'There is no image {str(path)!r}.') from None
+    except UnidentifiedImageError:
+        raise ValueError(f'{str(path)!r} cannot be read: this is no image.') from None
+
+
+def _size(path: Path) -> tuple[int, int]:
+    """Width and height, from the file's head."""
+    with _open(path) as image:
+        return image.size

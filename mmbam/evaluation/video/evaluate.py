@@ -1,0 +1,150 @@
+"""Masks of whole videos from those of their first frames, and their scores."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from mmengine.dist import all_gather_object, get_dist_info, is_main_process
+from mmengine.utils import ProgressBar
+from PIL import Image
+from torch import Tensor
+
+from mmbam.evaluation.features import frozen
+
+from .davis import Video, read_labels, write_labels
+from .propagation import check_protocol, hard_labels, propagate_labels
+from .scores import mean_scores, object_scores
+from .tokens import FrameTokens
+
+
+def segment_videos(
+    tokens: FrameTokens,
+    videos: Sequence[Video],
+    out: str | Path,
+    last: Sequence[int] = (7, 14, 21, 28),
+    scored: bool = True,
+    progress: bool = True,
+    **protocol,
+) -> dict[int, dict]:
+    """Segment videos from their first annotation, and score the result.
+
+    Each rank takes some of the videos; all of them return the scores of all videos.
+
+    Args:
+        tokens (FrameTokens): Features of a frozen network.
+        videos (Sequence[Video]): What :func:`read_davis` found.
+        out (str | Path): Folder for the results: ``T7/<sequence>/00000.png`` and so on,
+            in each of ``T7``, ``T14``, ... what the official server and toolkit expect.
+        last (Sequence[int]): Numbers T of last frames to use beside the first; they
+            share one pass over each video. Defaults to (7, 14, 21, 28).
+        scored (bool): Whether to compare with the annotations. Defaults to True.
+        progress (bool): Whether the first rank shows a progress bar with the time left
+            of its own share. Defaults to True.
+        **protocol: ``k``, ``radius`` and ``temperature`` of :func:`propagate_labels`.
+
+    Returns:
+        dict[int, dict]: Under each T the :func:`mean_scores` and, in the key
+        ``objects``, the scores of each object, named ``<sequence>_<label>``; empty if
+        not scored.
+    """
+    check_protocol(last, **protocol)
+    rank, world_size = get_dist_info()
+    # The longest first, so that ranks finish at about the same time.
+    mine = sorted(videos, key=lambda v: -len(v.frames))[rank::world_size]
+    bar = None
+    if progress and is_main_process():
+        bar = ProgressBar(sum(len(v.frames) for v in mine), file=sys.stdout)
+    objects = {}
+    with frozen(tokens.backbone):
+        for video in mine:
+            folders = {t: Path(out) / f'T{t}' / video.name for t in last}
+            segment_video(
+                tokens, video, folders, bar.update if bar else lambda: None, **protocol
+            )
+            if scored:
+                objects[video.name] = {
+                    t: score_video(video, folder) for t, folder in folders.items()
+                }
+    if bar:
+        bar.file.write('\n')
+    # Also tells every rank that the files of all others are there.
+    objects = {k: v for part in all_gather_object(objects) for k, v in part.items()}
+    if not scored:
+        return {}
+    results = {}
+    for t in last:
+        of_t = {
+            f'{video.name}_{label}': scores
+            for video in videos
+            for label, scores in enumerate(objects[video.name][t], 1)
+        }
+        results[t] = {**mean_scores(of_t.values()), 'objects': of_t}
+    return results
+
+
+def segment_video(
+    tokens: FrameTokens,
+    video: Video,
+    folders: dict[int, Path],
+    advance: Callable[[], None] = lambda: None,
+    **protocol,
+) -> None:
+    """Write the masks of a video under each number T of last frames.
+
+    Args:
+        tokens (FrameTokens): Features of a frozen network.
+        video (Video): Of which the first annotation is read.
+        folders (dict[int, Path]): Where the masks go, by T.
+        advance (Callable): Called after every frame. Defaults to doing nothing.
+        **protocol: ``k``, ``radius`` and ``temperature`` of :func:`propagate_labels`.
+    """
+    labels = video.first_labels()
+    height, width = labels.shape
+    first = video.read_frame(0)
+    size = tokens.seen_size(first)
+    feature = tokens(first)
+
+    def features():
+        yield feature
+        for index in range(1, len(video.frames)):
+            yield tokens(video.read_frame(index))
+
+    for folder in folders.values():
+        write_labels(folder / video.masks[0].name, labels)
+    advance()
+    one_hot = _one_hot(labels, feature)
+    steps = propagate_labels(features(), one_hot, list(folders), **protocol)
+    for mask, soft in zip(video.masks[1:], steps):
+        for t, folder in folders.items():
+            found = Image.fromarray(hard_labels(soft[t], size).cpu().numpy())
+            found = found.resize((width, height), Image.Resampling.NEAREST)
+            write_labels(folder / mask.name, np.asarray(found))
+        advance()
+
+
+def score_video(video: Video, folder: str | Path) -> list[dict]:
+    """Scores of the masks in a folder, object by object.
+
+    Args:
+        video (Video): With all its annotations.
+        folder (str | Path): Holds a PNG of the annotation's name for each frame.
+    """
+    counted = video.masks[1:-1]
+    return object_scores(
+        (read_labels(Path(folder) / mask.name) for mask in counted),
+        (read_labels(mask) for mask in counted),
+        int(video.first_labels().max()),
+    )
+
+
+def _one_hot(labels: np.ndarray, feature: Tensor) -> Tensor:
+    """Labels of the pixel in the middle of each token: (objects + 1, h, w)."""
+    h, w = feature.shape[1:]
+    small = Image.fromarray(labels).resize((w, h), Image.Resampling.NEAREST)
+    small = torch.from_numpy(np.array(small)).to(feature.device).long()
+    return F.one_hot(small, int(labels.max()) + 1).permute(2, 0, 1).float()

@@ -1,0 +1,105 @@
+"""Most similar tokens of other frames, near the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+# Tokens of a tile (rows, columns) and frames compared at a time. A larger tile compares
+# more pairs that are too far apart, a smaller one copies more; the similarities of one
+# tile stay in the cache.
+_TILE = (8, 11)
+_FRAMES = 4
+
+
+def local_neighbours(
+    query: Tensor, context: Tensor, k: int = 5, radius: int = 12
+) -> tuple[Tensor, Tensor]:
+    """Find the ``k`` most similar tokens within a window, frame by frame.
+
+    The frame is cut into tiles, and a tile is only compared with the part of a context
+    frame that its windows reach: no matrix of all tokens against all tokens is formed.
+
+    Args:
+        query (Tensor): Tokens of one frame, of shape (h, w, c) and length 1.
+        context (Tensor): Those of n other frames, of shape (n, h, w, c).
+        k (int): Neighbours to keep in each context frame. Defaults to 5.
+        radius (int): A token's window reaches so many rows and columns to each side.
+            Defaults to 12.
+
+    Returns:
+        tuple[Tensor, Tensor]: Cosine similarities, and indices in 0 ... h * w - 1, both
+        of shape (n, h * w, k). Where a window has fewer than k tokens, the rest has the
+        similarity -inf and the index 0.
+    """
+    if query.shape != context.shape[1:]:
+        raise ValueError(
+            'Query and context need grids and features of one shape, but got '
+            f'{tuple(query.shape)} and {tuple(context.shape[1:])}.'
+        )
+    h, w, _ = query.shape
+    n = len(context)
+    similarities = query.new_full((n, h, w, k), -torch.inf)
+    indices = torch.zeros((n, h, w, k), dtype=torch.long, device=query.device)
+    for columns, near_columns in _tiles(w, _TILE[1], radius):
+        for frames in torch.arange(n).split(_FRAMES):
+            frames = slice(int(frames[0]), int(frames[-1]) + 1)
+            # Copied once for all tiles of the strip, whose rows then lie together.
+            strip = context[frames, :, near_columns].contiguous()
+            for rows, near_rows in _tiles(h, _TILE[0], radius):
+                values, places = _compare(
+                    query[rows, columns].flatten(0, 1),
+                    strip[:, near_rows].flatten(1, 2),
+                    _outside(rows, near_rows, columns, near_columns, radius, query),
+                    k,
+                )
+                width = near_columns.stop - near_columns.start
+                places = (near_rows.start + places // width) * w + (
+                    near_columns.start + places % width
+                )
+                part = frames, rows, columns, slice(values.shape[-1])
+                shape = similarities[part].shape
+                similarities[part] = values.view(shape)
+                indices[part] = places.view(shape)
+    indices[similarities == -torch.inf] = 0
+    return similarities.flatten(1, 2), indices.flatten(1, 2)
+
+
+def _tiles(length: int, tile: int, radius: int) -> Iterator[tuple[slice, slice]]:
+    """Parts of an axis, each with the part that its windows reach."""
+    for start in range(0, length, tile):
+        stop = min(start + tile, length)
+        near = slice(max(0, start - radius), min(length, stop + radius))
+        yield slice(start, stop), near
+
+
+def _compare(
+    query: Tensor, keys: Tensor, outside: Tensor, k: int
+) -> tuple[Tensor, Tensor]:
+    """The best of (n, q, keys): adding -inf takes out what is outside a window."""
+    query = query.expand(len(keys), -1, -1)
+    block = torch.baddbmm(outside, query, keys.transpose(1, 2))
+    return block.topk(min(k, block.shape[-1]), dim=-1)
+
+
+def _outside(
+    rows: slice,
+    near_rows: slice,
+    columns: slice,
+    near_columns: slice,
+    radius: int,
+    like: Tensor,
+) -> Tensor:
+    """0 for the pairs (query, key) of a tile within the radius, -inf for others."""
+
+    def far(part: slice, near: slice) -> Tensor:
+        a, b = (torch.arange(s.start, s.stop, device=like.device) for s in (part, near))
+        return (a[:, None] - b).abs() > radius
+
+    beyond = (
+        far(rows, near_rows)[:, None, :, None] | far(columns, near_columns)[:, None]
+    )
+    beyond = beyond.flatten(2).flatten(0, 1)
+    return torch.zeros_like(beyond, dtype=like.dtype).masked_fill_(beyond, -torch.inf)

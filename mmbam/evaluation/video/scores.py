@@ -1,0 +1,149 @@
+"""J and F of DAVIS-2017, semi-supervised: how well masks follow objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import cv2
+import numpy as np
+
+#: Pixels of an annotation that count neither as object nor as background.
+VOID = 255
+
+
+def jaccard(result: np.ndarray, truth: np.ndarray) -> float:
+    """Region similarity J: intersection over union, 1 if both masks are empty.
+
+    Args:
+        result (np.ndarray): Boolean mask (h, w).
+        truth (np.ndarray): Boolean mask (h, w).
+    """
+    union = np.count_nonzero(result | truth)
+    return np.count_nonzero(result & truth) / union if union else 1.0
+
+
+def boundary_f(
+    result: np.ndarray, truth: np.ndarray, tolerance: float = 0.008
+) -> float:
+    """Contour accuracy F: harmonic mean of the boundary's precision and recall.
+
+    A boundary pixel is found if the other mask has one within a disk around it. The
+    score is 1 if no mask has a boundary, and 0 if one alone has.
+
+    Args:
+        result (np.ndarray): Boolean mask (h, w).
+        truth (np.ndarray): Boolean mask (h, w).
+        tolerance (float): Radius of the disk as a share of the image's diagonal; it is
+            rounded up to whole pixels. Defaults to 0.008.
+    """
+    radius = math.ceil(tolerance * math.hypot(*truth.shape))
+    edges = [boundary(mask) for mask in (result, truth)]
+    counts = [np.count_nonzero(edge) for edge in edges]
+    if not all(counts):
+        return float(not any(counts))
+    # Only what lies on the other boundary is looked at: the rest need not be dilated.
+    x, y, w, h = cv2.boundingRect(edges[0] | edges[1])
+    edges = [edge[y : y + h, x : x + w] for edge in edges]
+    span = np.arange(-radius, radius + 1)
+    disk = (span[:, None] ** 2 + span**2 <= radius**2).astype(np.uint8)
+    precision, recall = (
+        np.count_nonzero(edge & cv2.dilate(other, disk)) / count
+        for edge, other, count in zip(edges, edges[::-1], counts)
+    )
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0
+
+
+def boundary(mask: np.ndarray) -> np.ndarray:
+    """Pixels that differ from their right, lower or lower-right neighbour.
+
+    Args:
+        mask (np.ndarray): Boolean mask (h, w).
+
+    Returns:
+        np.ndarray: uint8 (h, w) of 0 and 1. Beyond the last row and column there are
+        no neighbours to differ from.
+    """
+    edge = np.zeros(mask.shape, np.uint8)
+    edge[:, :-1] |= mask[:, :-1] ^ mask[:, 1:]
+    edge[:-1] |= mask[:-1] ^ mask[1:]
+    edge[:-1, :-1] |= mask[:-1, :-1] ^ mask[1:, 1:]
+    return edge
+
+
+def statistics(values: np.ndarray) -> dict[str, float]:
+    """Mean, recall and decay of an object's scores over the frames.
+
+    Args:
+        values (np.ndarray): Scores of the frames, in their order, at least one.
+
+    Returns:
+        dict[str, float]: ``mean``; ``recall``, the share of frames above 0.5; and
+        ``decay``, the mean of the first quarter minus that of the last. As in the
+        official toolkit, quarters share the frame where they meet.
+    """
+    values = np.asarray(values, float)
+    if values.size == 0:
+        raise ValueError('Statistics need the score of at least one frame.')
+    # Half-way cases are rounded up, not to even numbers.
+    ends = np.floor(np.linspace(0, len(values) - 1, 5) + 0.5 + 1e-10).astype(int)
+    first, last = values[: ends[1] + 1], values[ends[3] :]
+    return {
+        'mean': float(values.mean()),
+        'recall': float((values > 0.5).mean()),
+        'decay': float(first.mean() - last.mean()),
+    }
+
+
+def object_scores(
+    results: Iterable[np.ndarray], truths: Iterable[np.ndarray], num_objects: int
+) -> list[dict[str, dict[str, float]]]:
+    """Scores of each object of a sequence.
+
+    Args:
+        results (Iterable[np.ndarray]): Label maps (h, w) of the frames that count:
+            the official protocol leaves out the first and the last frame.
+        truths (Iterable[np.ndarray]): Their annotations. Pixels of :data:`VOID` are
+            left out.
+        num_objects (int): The labels 1 ... ``num_objects`` are scored: those of the
+            first frame's annotation. What appears later under a larger one is
+            background.
+
+    Returns:
+        list[dict]: For each object its :func:`statistics` under ``J`` and ``F``.
+    """
+    values = {'J': [], 'F': []}
+    for result, truth in zip(results, truths):
+        if result.shape != truth.shape:
+            raise ValueError(
+                'Result and annotation must have one size, but got '
+                f'{result.shape} and {truth.shape}.'
+            )
+        result = np.where(truth == VOID, VOID, result)
+        pairs = [(result == k, truth == k) for k in range(1, num_objects + 1)]
+        values['J'].append([jaccard(*pair) for pair in pairs])
+        values['F'].append([boundary_f(*pair) for pair in pairs])
+    return [
+        {name: statistics(np.array(rows)[:, k]) for name, rows in values.items()}
+        for k in range(num_objects)
+    ]
+
+
+def mean_scores(objects: Iterable[dict]) -> dict[str, float]:
+    """Mean over all objects of all sequences, in per cent, as papers print it.
+
+    Args:
+        objects (Iterable[dict]): What :func:`object_scores` returned.
+
+    Returns:
+        dict[str, float]: ``J&F``, the mean of the two means, and ``J mean``,
+        ``J recall``, ``J decay``, ``F mean``, ``F recall`` and ``F decay``.
+    """
+    objects = list(objects)
+    scores = {
+        f'{name} {kind}': 100 * float(np.mean([o[name][kind] for o in objects]))
+        for name in ('J', 'F')
+        for kind in ('mean', 'recall', 'decay')
+    }
+    return {'J&F': (scores['J mean'] + scores['F mean']) / 2, **scores}
