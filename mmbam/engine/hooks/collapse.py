@@ -3,6 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+
+
+@dataclass
+class Signs:
+    """What one iteration shows, over all ranks.
+
+    Args:
+        loss (float): The loss.
+        uniform_loss (float): The loss of a network that attends to all images alike:
+            the logarithm of the number of columns, whatever the targets are.
+        positive (float): Mean similarity of the latents of two views of one image.
+        other (float): Mean similarity of the latents of different images.
+        sharpness (float, optional): Entropy of A minus that of B, in nats. None where
+            targets do not come from the network itself.
+        grad_norm (float, optional): Norm of all gradients; None if not known.
+    """
+
+    loss: float
+    uniform_loss: float
+    positive: float
+    other: float
+    sharpness: float | None = None
+    grad_norm: float | None = None
 
 
 class CollapseAlarm:
@@ -11,14 +35,22 @@ class CollapseAlarm:
     A sign must be there at ``patience`` checks in a row. A loss that is not finite
     never comes back, so one check is enough for it.
 
+    Batch norm at the end of the projector keeps latents from becoming constant, and so
+    hides that sign. The two signs of attention see what is behind it: a network that
+    guesses, and targets that say no more than the network knows. With the latter a tiny
+    network behind batch norm went on learning, but less than with sharper targets.
+
     Args:
         patience (int): Checks in a row at which a sign must be seen.
-        grace (int): Iterations during which features may still be constant or uniform,
-            as those of a random network are.
+        grace (int): Iterations during which only the loss and the gradients count:
+            features of a random network are nearly constant, and behind batch norm its
+            loss is above that of guessing.
         max_similarity (float): Features are constant when other pairs are on average
             more similar than this.
         min_gap (float): Features are uniform when positive pairs are on average less
             than this more similar than other pairs.
+        min_sharpness (float): Targets are empty when the entropy of B is less than this
+            below that of A, in nats.
     """
 
     SIGNS = {
@@ -29,57 +61,71 @@ class CollapseAlarm:
             'features are uniform: views of one image are no more alike than those of '
             'different images'
         ),
+        'guessing': (
+            'attention is as good as guessed: the loss is not below that of attending '
+            'to all images alike'
+        ),
+        'empty': (
+            'targets are empty: the balanced attention B is no sharper than the '
+            'attention A that learns from it'
+        ),
     }
 
     def __init__(
-        self, patience: int, grace: int, max_similarity: float, min_gap: float
+        self,
+        patience: int,
+        grace: int,
+        max_similarity: float,
+        min_gap: float,
+        min_sharpness: float,
     ) -> None:
         self.patience = patience
         self.grace = grace
         self.max_similarity = max_similarity
         self.min_gap = min_gap
+        self.min_sharpness = min_sharpness
         self.since: dict[str, int] = {}
         self.checks: dict[str, int] = {}
 
-    def check(
-        self,
-        iteration: int,
-        loss: float,
-        grad_norm: float | None,
-        positive: float,
-        other: float,
-    ) -> str | None:
+    def check(self, iteration: int, signs: Signs) -> str | None:
         """Look at the signs of one iteration.
 
         Args:
             iteration (int): Its number.
-            loss (float): The loss.
-            grad_norm (float, optional): Norm of all gradients; None if not known.
-            positive (float): Mean similarity of positive pairs.
-            other (float): Mean similarity of other pairs.
+            signs (Signs): What it shows.
 
         Returns:
             str | None: The sign (a key of ``SIGNS``) that has been seen for long
             enough, or None if all is well.
         """
-        early = iteration <= self.grace
-        constant = other > self.max_similarity
-        present = dict(
-            loss=not math.isfinite(loss),
-            gradient=grad_norm is not None and not math.isfinite(grad_norm),
-            constant=constant and not early,
-            uniform=positive - other < self.min_gap and not constant and not early,
-        )
-        for sign, seen in present.items():
+        for sign, seen in self._present(iteration, signs).items():
             if not seen:
                 self.since.pop(sign, None)
                 self.checks[sign] = 0
                 continue
             self.since.setdefault(sign, iteration)
             self.checks[sign] = self.checks.get(sign, 0) + 1
-            if sign == 'loss' or self.checks[sign] >= self.patience:
-                return sign
-        return None
+        ripe = [
+            sign
+            for sign in self.SIGNS
+            if self.checks[sign] >= (1 if sign == 'loss' else self.patience)
+        ]
+        return ripe[0] if ripe else None
+
+    def _present(self, iteration: int, signs: Signs) -> dict[str, bool]:
+        late = iteration > self.grace
+        grad_norm, sharpness = signs.grad_norm, signs.sharpness
+        constant = signs.other > self.max_similarity
+        return dict(
+            loss=not math.isfinite(signs.loss),
+            gradient=grad_norm is not None and not math.isfinite(grad_norm),
+            constant=late and constant,
+            uniform=late
+            and not constant
+            and signs.positive - signs.other < self.min_gap,
+            guessing=late and signs.loss >= signs.uniform_loss,
+            empty=late and sharpness is not None and sharpness < self.min_sharpness,
+        )
 
     def describe(self, sign: str, tau_b: float | None, lr: float, images: int) -> str:
         """Say which sign was seen, since when, and what usually helps.
