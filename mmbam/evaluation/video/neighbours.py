@@ -11,7 +11,7 @@ from torch import Tensor
 # more pairs that are too far apart, a smaller one copies more; the similarities of one
 # tile stay in the cache.
 _TILE = (8, 11)
-_FRAMES = 4
+_FRAMES = 8
 
 
 def local_neighbours(

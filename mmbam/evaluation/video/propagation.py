@@ -84,7 +84,9 @@ def hard_labels(soft: Tensor, size: tuple[int, int]) -> Tensor:
     span = (high - low)[:, None, None]
     # A class that is the same everywhere, as one that is nowhere, stays as it is.
     scaled = torch.where(span > 0, (soft - low[:, None, None]) / span, soft)
-    return scaled.argmax(dim=0).to(torch.uint8)
+    # Half-way between two tokens of different labels there are exact ties, which the
+    # rounding of the last bits must not decide: they go to the smaller label.
+    return (scaled * 2**16).round().argmax(dim=0).to(torch.uint8)
 
 
 def _propagate(

@@ -112,6 +112,13 @@ def test_each_class_is_stretched_to_the_whole_range_before_the_largest_wins():
     assert big[0, 0] == 1 and big[7, 9] == 0 and set(big.unique().tolist()) == {0, 1}
 
 
+def test_ties_up_to_rounding_go_to_the_smaller_label():
+    soft = torch.tensor([[0.5, 1.0, 0.0], [0.5, 0.0, 1.0]])[:, None]
+    for error in (-1e-7, 0, 1e-7):
+        soft[0, 0, 0] = 0.5 + error
+        assert hard_labels(soft, (1, 3)).tolist() == [[0, 0, 1]]
+
+
 def test_a_class_that_is_everywhere_stays():
     soft = torch.zeros(3, 2, 2)
     soft[1] = 1
