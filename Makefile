@@ -5,15 +5,18 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do \
 	&& echo $$p && break; done)
 RUN = '$(VENV)/bin/python'
 DEMO_ARGS ?=
+CHAIN_ARGS ?=
 # Two tests at a time, each with one thread; several tests start processes of their own.
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint clean core dense
+.PHONY: help demo chain test lint clean core dense
 
 help:
 	@echo 'make demo    pre-train a tiny network on made images and show what it learned'
 	@echo '             (DEMO_ARGS="...": see tools/demo.py --help)'
+	@echo 'make chain   the same, then detection, segmentation and videos with the result'
+	@echo '             (CHAIN_ARGS="...": see tools/chain.py --help)'
 	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
 	@echo 'make lint    check the style alone'
 	@echo 'make core    only set up what pre-training needs'
@@ -28,6 +31,9 @@ core dense:
 
 demo: core
 	$(RUN) tools/demo.py $(DEMO_ARGS)
+
+chain: dense
+	$(RUN) tools/chain.py $(CHAIN_ARGS)
 
 test: dense
 	$(RUN) -m ruff check .

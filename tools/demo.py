@@ -30,15 +30,16 @@ from mmbam.datasets.world import make_world  # noqa: E402
 from mmbam.engine.hooks import ProgressHook  # noqa: E402
 from mmbam.evaluation import build_loader, extract_features  # noqa: E402
 from mmbam.evaluation.summary import score_features  # noqa: E402
+from mmbam.visualization.page import write_page  # noqa: E402
 from mmbam.visualization.report import (  # noqa: E402
     PICTURES,
     draw_pictures,
+    report_sections,
     score_table,
-    write_report,
 )
 
 CONFIGS = Path(__file__).resolve().parents[1] / 'configs' / 'tiny'
-PAGE = 'index.html'
+PAGE, RESULTS, START = 'index.html', 'results.json', 'start.pth'
 # Of the world's 16 classes, how many k-means is to find.
 CLUSTERED = (4, 8, 16)
 
@@ -157,16 +158,17 @@ def draw(
     )
 
 
-def introduce(args: argparse.Namespace, epochs: int, seconds: float) -> list[str]:
+def introduce(results: dict) -> list[str]:
     """What was done, for the page."""
+    train, test = results['patches']
     return [
-        f'A tiny {args.backbone} was pre-trained with BAM (Balanced self-Attention '
-        f'Matching) for {epochs} epochs on {args.patches[0]} patches of photographs, '
-        f'without labels; {args.patches[1]} other patches test it. Chance is '
+        f'A tiny {results["backbone"]} was pre-trained with BAM (Balanced '
+        f'self-Attention Matching) for {results["epochs"]} epochs on {train} patches '
+        f'of photographs, without labels; {test} other patches test it. Chance is '
         f'{100 / CLUSTERED[-1]:.1f} %.',
-        f'Seed {args.seed}, one run, {seconds:.0f} seconds on this machine from making '
-        'the images to this page. So small a network and so few images tell little of '
-        'what the method does at scale.',
+        f'Seed {results["seed"]}, one run, {results["seconds"]:.0f} seconds on this '
+        'machine from making the images to these figures. So small a network and so '
+        'few images tell little of what the method does at scale.',
         'The pictures show the teacher, the moving average of the trained networks.',
     ]
 
@@ -190,7 +192,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     # Only what an earlier demo wrote; the world is reused if it fits.
     shutil.rmtree(out / 'run', ignore_errors=True)
-    for name in (*PICTURES, 'results.json', PAGE):
+    for name in (*PICTURES, RESULTS, START, PAGE):
         (out / name).unlink(missing_ok=True)
 
     print(f'Making the world in {out / "world"}')
@@ -204,6 +206,8 @@ def main() -> None:
         f'epochs on {args.patches[0]} patches without labels'
     )
     runner, start = train(cfg)
+    # For whoever wants to start from the same random weights.
+    torch.save(dict(state_dict=start.state_dict(prefix='backbone.')), out / START)
     print('Evaluating the features before and after')
     scores = evaluate(runner, start, cfg)
     pictures = draw(out, runner, start, scores, roots['coco'])
@@ -217,14 +221,13 @@ def main() -> None:
             ('clustering', 'clustering'),
         )
     }
-    results = dict(vars(args), **by_measure, seconds=round(seconds, 1))
-    (out / 'results.json').write_text(json.dumps(results, indent=2))
-    write_report(
+    settings = dict(vars(args), epochs=cfg.train_cfg.max_epochs)
+    results = dict(settings, **by_measure, seconds=round(seconds, 1))
+    (out / RESULTS).write_text(json.dumps(results, indent=2))
+    write_page(
         out / PAGE,
         'What a tiny network learned with BAM',
-        introduce(args, cfg.train_cfg.max_epochs, seconds),
-        scores,
-        pictures,
+        report_sections(introduce(results), scores, pictures),
     )
     print_table(scores)
     print(f'{seconds:.0f} s in all. Figures and pictures: {(out / PAGE).resolve()}')

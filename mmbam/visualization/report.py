@@ -17,7 +17,7 @@ from .clustering import draw_clustering
 from .curves import draw_curves
 from .entropies import draw_entropies, read_run
 from .heatmaps import draw_heat_maps
-from .page import Picture, Section, Table, write_page
+from .page import Picture, Section, Table
 from .similarities import draw_similarities, embed_pairs, pair_histograms
 
 TOP1 = 'knn/top1'
@@ -121,21 +121,20 @@ def cluster_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
     return Table(['features', *header], rows, caption)
 
 
-def write_report(
-    path: str | Path,
-    title: str,
+def report_sections(
     introduction: Sequence[str],
     scores: Mapping[str, Mapping],
     pictures: Sequence[Path],
-) -> None:
-    """Write the page.
+) -> list[Section]:
+    """Sections of a page about a run, for :func:`~.page.write_page`.
 
     Args:
-        path (str | Path): HTML file to write.
-        title (str): Of the page.
         introduction (Sequence[str]): Paragraphs on what was done.
         scores (Mapping[str, Mapping]): As in :func:`draw_pictures`.
         pictures (Sequence[Path]): What :func:`draw_pictures` returned.
+
+    Returns:
+        list[Section]: What was done, the figures, and the pictures by what they show.
     """
     drawn = {picture.name: picture for picture in pictures}
 
@@ -143,7 +142,7 @@ def write_report(
         named = ((drawn.get(f'{name}.png'), text) for name, text in captions.items())
         return [Picture(file, text) for file, text in named if file is not None]
 
-    sections = [
+    return [
         Section('What was done', introduction),
         Section(
             'Is it any good?',
@@ -191,7 +190,6 @@ def write_report(
             ),
         ),
     ]
-    write_page(path, title, sections)
 
 
 def _means_and_spreads(clusters: Mapping[str, float]) -> list[tuple[float, float]]:

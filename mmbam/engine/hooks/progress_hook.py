@@ -7,7 +7,7 @@ import time
 
 from mmengine.dist import is_main_process
 from mmengine.hooks import Hook
-from mmengine.runner import Runner
+from mmengine.runner import IterBasedTrainLoop, Runner
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -60,7 +60,10 @@ class ProgressHook(Hook):
             return
         done, total = runner.iter + 1, runner.max_iters
         loss = float(outputs['loss']) if outputs else float('nan')
-        text = f'Epoch {runner.epoch + 1}/{runner.max_epochs}, loss {loss:.3f}'
+        text = f'Epoch {runner.epoch + 1}/{runner.max_epochs}'
+        if isinstance(runner.train_loop, IterBasedTrainLoop):
+            text = f'Step {done}/{total}'
+        text = f'{text}, loss {loss:.3f}'
         if self._bar is not None:
             self._bar.update(self._task, completed=done, description=text)
         elif done * self.lines // total > (done - 1) * self.lines // total:

@@ -1,0 +1,93 @@
+"""Train a detector or segmentor from a pre-trained backbone, and keep what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import mmengine
+import torch
+from mmengine.config import Config
+from mmengine.runner import Runner
+from mmengine.structures import BaseDataElement
+
+from mmbam.engine.hooks import ProgressHook
+
+
+def train_dense(
+    cfg: Config, checkpoint: str | Path, work_dir: str | Path, pictures: int = 4
+) -> dict[str, Any]:
+    """Train a config of mmdet or mmsegmentation and evaluate it at the end.
+
+    What is already there is returned as it is, so that an interrupted series goes on.
+
+    Args:
+        cfg (Config): With ``mmbam.PretrainedBackboneHook`` among its hooks; changed in
+            place.
+        checkpoint (str | Path): Where the weights of the backbone come from.
+        work_dir (str | Path): For logs, checkpoints and ``outcome.pkl``.
+        pictures (int): Number of the first validation images whose predictions are
+            kept. Defaults to 4.
+
+    Returns:
+        dict: ``metrics``, those of the config's evaluator, and ``samples``: for each of
+        the images ``path``, ``truth`` and ``prediction``; either of them is a dict of
+        ``boxes``, ``labels`` and ``masks``, or a map of classes.
+    """
+    outcome = Path(work_dir) / 'outcome.pkl'
+    if outcome.is_file():
+        return mmengine.load(outcome)
+    cfg.work_dir = str(work_dir)
+    cfg.log_level = 'ERROR'  # the progress line says enough
+    name = '-'.join(Path(work_dir).parts[-2:])
+    cfg.experiment_name = cfg.visualizer.name = name  # of its own, for a series of runs
+    for hook in cfg.custom_hooks:
+        if hook.type == 'mmbam.PretrainedBackboneHook':
+            hook.checkpoint = str(checkpoint)
+    runner = Runner.from_cfg(cfg)
+    progress = ProgressHook(lines=5)
+    runner.register_hook(progress)
+    try:
+        # Tables of the evaluation would interrupt the progress line.
+        with contextlib.redirect_stdout(io.StringIO()):
+            runner.train()
+            metrics = runner.val()
+    finally:
+        progress.close()
+    samples: list[dict] = []
+    with torch.no_grad():
+        for batch in runner.val_dataloader:
+            samples += [_keep(sample) for sample in runner.model.test_step(batch)]
+            if len(samples) >= pictures:
+                break
+    result = dict(metrics=metrics, samples=samples[:pictures])
+    mmengine.dump(result, outcome)
+    return result
+
+
+def _keep(sample: BaseDataElement, least_score: float = 0.3) -> dict[str, Any]:
+    """Numpy arrays of what a picture needs."""
+    if 'pred_sem_seg' in sample:
+        return dict(
+            path=sample.img_path,
+            truth=sample.gt_sem_seg.data[0].cpu().numpy(),
+            prediction=sample.pred_sem_seg.data[0].cpu().numpy(),
+        )
+    found = sample.pred_instances.cpu()
+    found = found[found.scores >= least_score]
+    known = sample.gt_instances
+    return dict(
+        path=sample.img_path,
+        truth=dict(
+            boxes=known.bboxes.cpu().numpy(),
+            labels=known.labels.cpu().numpy(),
+            masks=known.masks.masks.astype(bool),
+        ),
+        prediction=dict(
+            boxes=found.bboxes.numpy(),
+            labels=found.labels.numpy(),
+            masks=found.masks.numpy().astype(bool),
+        ),
+    )
