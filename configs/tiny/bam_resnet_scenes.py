@@ -9,7 +9,7 @@ them. Minutes on a CPU, once the scenes are made::
 
 _base_ = 'bam_resnet_32px.py'
 
-data_root = 'data/objects/coco'
+data_root = 'data/objects/coco/train2017'
 
 # A finer map: the objects are a few pixels wide.
 model = dict(
@@ -41,7 +41,6 @@ train_dataloader = dict(
         _delete_=True,
         type='CustomDataset',
         data_root=data_root,
-        data_prefix='train2017',
         with_label=False,
         pipeline=train_pipeline,
     )

@@ -213,6 +213,34 @@ def test_run_lengths_and_box_of_a_known_mask():
     assert mask_to_rle(np.ones((2, 2), bool))['counts'] == [0, 4]
 
 
+def test_a_background_out_of_focus_is_smooth_and_its_objects_are_not():
+    names = class_names(5)
+
+    def detail(blur, of_objects):
+        scenes = (
+            draw_scene(names, 'train', 64, np.random.default_rng(i), 1, blur)
+            for i in range(12)
+        )
+        steps = []
+        for scene in scenes:
+            inside = cv2.erode((scene.ids > 0).astype(np.uint8), np.ones((5, 5)))
+            outside = cv2.erode((scene.ids == 0).astype(np.uint8), np.ones((5, 5)))
+            edges = np.abs(cv2.Laplacian(scene.image, cv2.CV_32F))
+            steps.append(edges[(inside if of_objects else outside) > 0].mean())
+        return np.mean(steps)
+
+    assert detail(6.0, of_objects=False) < 0.1 * detail(0.0, of_objects=False)
+    assert detail(6.0, of_objects=True) == detail(0.0, of_objects=True)
+
+
+def test_scenes_have_no_more_objects_than_asked_for():
+    counts = [
+        len(draw_scene(class_names(5), 'train', 64, np.random.default_rng(i), 2).labels)
+        for i in range(20)
+    ]
+    assert {count - 1 for count in counts} == {1, 2}
+
+
 def test_videos_keep_object_ids_and_move_them(world):
     for split, count in (('train', 1), ('val', 2)):
         path = world['davis'] / 'ImageSets' / '2017' / f'{split}.txt'
@@ -336,7 +364,8 @@ def test_files_that_are_not_a_world_are_never_deleted(tmp_path):
 
 @pytest.mark.parametrize(
     'wrong', [dict(num_classes=99), dict(patches=(2, 2)), dict(scene_size=4),
-              dict(videos=(1,)), dict(seed=-1)]
+              dict(videos=(1,)), dict(seed=-1), dict(objects=0),
+              dict(background_blur=-1)]
 )  # fmt: skip
 def test_wrong_settings_are_refused_by_name(tmp_path, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
