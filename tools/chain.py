@@ -18,6 +18,7 @@ from pathlib import Path
 
 # Of torch, about itself and about mmdet: nothing that a reader here could change.
 warnings.filterwarnings('ignore', category=UserWarning, module='torch|mmdet|mmseg')
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for the demo
 
 from demo import CONFIGS, PAGE, RESULTS, START, introduce, make_world  # noqa: E402
 from mmengine.config import Config  # noqa: E402
@@ -50,6 +51,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--patches', type=int, nargs=2, default=(4000, 800), metavar=('TRAIN', 'TEST')
     )
+    parser.add_argument(
+        '--scenes', type=int, nargs=2, default=(200, 50), metavar=('TRAIN', 'TEST')
+    )
     parser.add_argument('--detection-epochs', type=int, help='[of the config]')
     parser.add_argument('--segmentation-iters', type=int, help='[of the config]')
     args = parser.parse_args()
@@ -62,7 +66,7 @@ def parse_args() -> argparse.Namespace:
 def pretrain(args: argparse.Namespace) -> dict:
     """Run the demo, unless its results for these settings are there."""
     wanted = {k: getattr(args, k) for k in ('backbone', 'seed', 'epochs')}
-    wanted['patches'] = list(args.patches)
+    wanted |= {k: list(getattr(args, k)) for k in ('patches', 'scenes')}
     file = args.out / RESULTS
     if file.is_file():
         results = json.loads(file.read_text())
@@ -74,10 +78,10 @@ def pretrain(args: argparse.Namespace) -> dict:
             'remove that folder.'
         )
     demo = Path(__file__).with_name('demo.py')
-    options = [
-        str(x) for k, v in wanted.items() if k != 'patches' for x in (f'--{k}', v)
-    ]
-    options += ['--patches', *map(str, args.patches)]
+    options = []
+    for key, value in wanted.items():
+        values = value if isinstance(value, list) else [value]
+        options += [f'--{key}', *map(str, values)]
     code = subprocess.call([sys.executable, demo, '--out', args.out, *options])
     if code:
         raise ValueError(f'The pre-training ended with exit code {code}, see above.')
@@ -114,13 +118,17 @@ def segmentor(args: argparse.Namespace, roots: dict) -> Config:
 
 
 def follow(args: argparse.Namespace, roots: dict, checkpoint: Path, out: Path) -> dict:
-    """Scores of video segmentation in per cent, and a picture."""
+    """Scores of video segmentation in per cent, and a picture; or those of before."""
+    file = out / 'scores.json'
+    if file.is_file():
+        return json.loads(file.read_text())
     cfg = Config.fromfile(CONFIGS / f'bam_{args.backbone}_32px.py')
     videos = read_davis(roots['davis'])
     # Twice the frames' size: a token is then 8 pixels wide.
     tokens = FrameTokens(*build_frozen(cfg, str(checkpoint)), 256)
     scores = segment_videos(tokens, videos, out, [LAST], progress=False)[LAST]
     draw_strips(videos[:3], out / f'T{LAST}', out / 'strips.png', out.name)
+    file.write_text(json.dumps(scores))
     return scores
 
 
@@ -137,9 +145,12 @@ def main() -> None:
     args = parse_args()
     began = time.monotonic()
     results = pretrain(args)
-    roots = make_world(
-        args.out / 'world', seed=args.seed, patches=tuple(args.patches)
-    )  # there already
+    roots = make_world(  # there already
+        args.out / 'world',
+        seed=args.seed,
+        patches=tuple(args.patches),
+        scenes=tuple(args.scenes),
+    )
     checkpoints = {
         RANDOM: args.out / START,
         TRAINED: args.out / 'run' / f'epoch_{args.epochs}.pth',
@@ -169,7 +180,7 @@ def main() -> None:
             segmentation['metrics']['mAcc'],
             video['J&F'],
         ])  # fmt: skip
-    classes = results_classes(roots)
+    classes = class_names(roots)
     draw_detections(found, classes, args.out / 'detections.png')
     draw_segmentations(segmented, classes, args.out / 'segmentations.png')
     write(args, results, rows, time.monotonic() - began)
@@ -177,7 +188,7 @@ def main() -> None:
     print(f'{time.monotonic() - began:.0f} s. All of it: {(args.out / PAGE).resolve()}')
 
 
-def results_classes(roots: dict) -> list[str]:
+def class_names(roots: dict) -> list[str]:
     """Names of the world's photographs, in the order of their labels."""
     file = Path(roots['coco'], 'annotations', 'instances_val2017.json')
     return [c['photograph'] for c in json.loads(file.read_text())['categories']]

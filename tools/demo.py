@@ -58,6 +58,14 @@ def parse_args() -> argparse.Namespace:
         metavar=('TRAIN', 'TEST'),
         help='size of the world (default: 4000 800)',
     )
+    parser.add_argument(
+        '--scenes',
+        type=int,
+        nargs=2,
+        default=(200, 50),
+        metavar=('TRAIN', 'TEST'),
+        help='of the world, to look at (default: 200 50)',
+    )
     args = parser.parse_args()
     if args.epochs is not None and args.epochs < 2:
         parser.error(f'--epochs must be at least 2, got {args.epochs}')
@@ -78,6 +86,11 @@ def load_config(args: argparse.Namespace, imagenet_root: str) -> Config:
     cfg.randomness = dict(seed=args.seed)
     cfg.log_level = 'ERROR'  # the progress line says enough
     cfg.train_dataloader.dataset.data_root = imagenet_root
+    if args.patches[0] < cfg.train_dataloader.batch_size:
+        sys.exit(
+            f'demo: {args.patches[0]} patches to train on do not fill a batch of '
+            f'{cfg.train_dataloader.batch_size}: raise --patches.'
+        )
     epochs = args.epochs or cfg.train_cfg.max_epochs
     for scheduler in cfg.param_scheduler:
         if scheduler.end == cfg.train_cfg.max_epochs:
@@ -197,7 +210,12 @@ def main() -> None:
 
     print(f'Making the world in {out / "world"}')
     try:
-        roots = make_world(out / 'world', seed=args.seed, patches=tuple(args.patches))
+        roots = make_world(
+            out / 'world',
+            seed=args.seed,
+            patches=tuple(args.patches),
+            scenes=tuple(args.scenes),
+        )
     except (ValueError, OSError) as error:
         sys.exit(f'demo: {error}')
     cfg = load_config(args, roots['imagenet'])
