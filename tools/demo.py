@@ -40,6 +40,7 @@ from mmbam.visualization.report import (  # noqa: E402
 
 CONFIGS = Path(__file__).resolve().parents[1] / 'configs' / 'tiny'
 PAGE, RESULTS, START = 'index.html', 'results.json', 'start.pth'
+CHAINED = ('detection', 'segmentation', 'video')
 # Of the world's 16 classes, how many k-means is to find.
 CLUSTERED = (4, 8, 16)
 
@@ -111,6 +112,9 @@ def train(cfg: Config) -> tuple[Runner, nn.Module]:
     runner = Runner.from_cfg(cfg)
     # A third faster for convolutions on a CPU.
     runner.model.to(memory_format=torch.channels_last)
+    # Workers get cores of their own: sharing one costs more than a thread gains.
+    workers = cfg.train_dataloader.num_workers
+    torch.set_num_threads(max(1, torch.get_num_threads() - workers))
     start, progress = KeepStart(), ProgressHook()
     runner.register_hook(start)
     runner.register_hook(progress)
@@ -203,8 +207,10 @@ def main() -> None:
     began = time.monotonic()
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
-    # Only what an earlier demo wrote; the world is reused if it fits.
-    shutil.rmtree(out / 'run', ignore_errors=True)
+    # Only what an earlier demo wrote, and what tools/chain.py made of its weights; the
+    # world is reused if it fits.
+    for name in ('run', *CHAINED):
+        shutil.rmtree(out / name, ignore_errors=True)
     for name in (*PICTURES, RESULTS, START, PAGE):
         (out / name).unlink(missing_ok=True)
 

@@ -7,8 +7,8 @@ data_preprocessor = dict(
     type='SelfSupDataPreprocessor', mean=[124.0] * 3, std=[60.0] * 3, to_rgb=True
 )
 
-# Saturation, hue and grey do nothing to a grey image; patches have no upside.
-common = dict(strength=(0.4, 0.4, 0.0, 0.0), grey=0.0, vertical_flip=0.5)
+# Saturation, hue and grey do nothing to a grey image.
+jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), grey=0.0)
 train_pipeline = [
     dict(type='mmbam.SeedBySample'),
     dict(type='LoadImageFromFile'),
@@ -17,9 +17,9 @@ train_pipeline = [
         # The paper's areas (0.25-1 and 0.05-0.25) and blur (up to 2 px) would leave
         # little of a patch of 32 px.
         views=[
-            dict(size=32, area=(0.5, 1.0), blur=1.0, sigma=(0.1, 0.6), **common),
-            dict(size=32, area=(0.5, 1.0), blur=0.1, sigma=(0.1, 0.6), **common),
-            dict(num=4, size=16, area=(0.2, 0.5), blur=0.5, sigma=(0.1, 0.3), **common),
+            dict(size=32, area=(0.5, 1.0), blur=1.0, sigma=(0.1, 0.6), **jitter),
+            dict(size=32, area=(0.5, 1.0), blur=0.1, sigma=(0.1, 0.6), **jitter),
+            dict(num=4, size=16, area=(0.2, 0.5), blur=0.5, sigma=(0.1, 0.3), **jitter),
         ],
     ),
     dict(type='PackInputs'),
@@ -56,8 +56,8 @@ custom_hooks = [
     # Random crops for the first half of the run.
     dict(
         type='mmbam.LocalizeHook',
-        start_epoch=22,
-        interval=11,
+        start_epoch=25,
+        interval=12,
         image_size=32,
         batch_size=200,
         num_workers=0,
