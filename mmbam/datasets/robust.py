@@ -13,12 +13,18 @@ from pathlib import Path
 from mmengine.logging import print_log
 from torch.utils.data import get_worker_info
 
+from mmbam.errors import InputError
+
 #: Few bad images in a small data set are tolerated whatever share of it they are.
 MIN_ERRORS = 10
 
 
-class TooManyReadErrors(RuntimeError):
+class TooManyReadErrors(InputError):
     """More images of a data set cannot be read than the config allows."""
+
+    def __init__(self, message: str) -> None:
+        # A worker of a loader hands over its traceback, with the message at the end.
+        super().__init__(message.rpartition(f'{type(self).__name__}: ')[2])
 
 
 class ReadErrors:
@@ -56,26 +62,30 @@ class ReadErrors:
         Raises:
             TooManyReadErrors: If there are now more than ``max_errors``.
         """
-        if path not in self.paths():
-            reason = f'{type(error).__name__}: {error}'
+        reason = f'{type(error).__name__}: {error}'
+        new = path not in self.paths()
+        if new:
             line = json.dumps([path, reason]) + '\n'
             descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
                 os.write(descriptor, line.encode())
             finally:
                 os.close(descriptor)
+        failed, limit = self.paths(), self._limit()
+        if len(failed) > limit:
+            listed = [f'{name} ({reason})' for name, reason in failed.items()]
+            what = '1 image' if len(listed) == 1 else f'{len(listed)} images'
+            start = ' ' if len(listed) == 1 else '\n'
+            raise TooManyReadErrors(
+                f'{what} cannot be read and max_errors={self.max_errors} allows '
+                f'{limit}:{start}' + '\n'.join(listed)
+            )
+        if new:
             # mmengine's loggers are silent below ERROR on all ranks but the first.
             print_log(
                 f'Cannot read image {path} ({reason}); another sample takes its place',
                 'current',
                 logging.ERROR,
-            )
-        failed, limit = self.paths(), self._limit()
-        if len(failed) > limit:
-            raise TooManyReadErrors(
-                f'{len(failed)} images cannot be read and max_errors={self.max_errors} '
-                f'allows {limit}:\n'
-                + '\n'.join(f'{name} ({reason})' for name, reason in failed.items())
             )
 
     def paths(self) -> dict[str, str]:

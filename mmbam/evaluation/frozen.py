@@ -106,7 +106,8 @@ def evaluation_dataset(
 def plain_pipeline(size: int) -> list[dict]:
     """The middle of an image, its shorter side resized to ``size``."""
     return [
-        dict(type='mmpretrain.LoadImageFromFile'),
+        # Reads what pre-training reads; features of a data set with a hole are none.
+        dict(type='mmbam.LoadImage', max_errors=0),
         dict(
             type='mmpretrain.ResizeEdge',
             scale=size,

@@ -1,10 +1,11 @@
-"""From what a backbone returns to one vector per image."""
+"""From what a backbone returns to one vector per image; the size of its patches."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def pool_features(features: Tensor | Sequence) -> Tensor:
@@ -32,3 +33,13 @@ def pool_features(features: Tensor | Sequence) -> Tensor:
         'A backbone must return features of shape (n, c), (n, l, c) or (n, c, h, w), '
         f'but got {tuple(features.shape)}.'
     )
+
+
+def patch_size(backbone: nn.Module) -> int:
+    """Side of a ViT's patches in pixels; 1 for a network without patches."""
+    network = getattr(backbone, 'timm_model', backbone)
+    embed = getattr(network, 'patch_embed', None)
+    if not isinstance(embed, nn.Module):
+        return 1
+    strides = (m.stride[0] for m in embed.modules() if isinstance(m, nn.Conv2d))
+    return math.prod(strides)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from mmbam.datasets.transforms.resize import resize_bicubic
 from mmbam.evaluation.features import frozen
+from mmbam.models.features import patch_size
 from mmbam.models.saliency import attention_maps, heat_map
 
 
@@ -59,7 +60,7 @@ def look(
     Returns:
         Gaze: On the CPU.
     """
-    seen = _resize(image, size, _patch_size(backbone))
+    seen = _resize(image, size, patch_size(backbone))
     # From RGB to the BGR that preprocessors of configs expect.
     batch = torch.from_numpy(seen[..., ::-1].copy()).permute(2, 0, 1)[None]
     with frozen(backbone):
@@ -141,15 +142,6 @@ def _look(backbone: nn.Module, inputs: Tensor) -> tuple[Tensor | None, Tensor]:
         except TypeError as error:
             raise ValueError(str(error)) from error
     return heads, heads.mean(dim=0)
-
-
-def _patch_size(backbone: nn.Module) -> int:
-    network = getattr(backbone, 'timm_model', backbone)
-    embed = getattr(network, 'patch_embed', None)
-    if not isinstance(embed, nn.Module):
-        return 1
-    strides = (m.stride[0] for m in embed.modules() if isinstance(m, nn.Conv2d))
-    return math.prod(strides)
 
 
 def _resize(image: np.ndarray, size: int, patch: int) -> np.ndarray:

@@ -9,7 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mmbam.evaluation.video.davis import Video, davis_palette, read_labels
+from mmbam.datasets.world.layouts import davis_palette
+from mmbam.evaluation.video.davis import Video, read_labels
 
 
 def draw_strips(

@@ -55,7 +55,7 @@ def said(root, capsys, command: str) -> str:
     if tool in ('train.py', 'test.py'):
         args += ['--work-dir', root / 'work_dir']
     elif tool in ('knn.py', 'cluster.py', 'transfer.py', 'draw_crops.py'):
-        args += ['--num-workers', 0]
+        args[2:2] = ['--num-workers', 0]
     capsys.readouterr()
     with warnings.catch_warnings():  # that runs of one second share a name
         warnings.simplefilter('ignore')
@@ -111,6 +111,17 @@ def test_an_empty_folder(root, capsys, command):
 )
 def test_a_class_without_images(root, capsys, command):
     assert f'{root}/texts' in said(root, capsys, command)
+
+
+@pytest.mark.parametrize('workers', [0, 1])
+@pytest.mark.parametrize(
+    'command', ['knn.py ^ --test $/broken', 'cluster.py ^ --test $/broken']
+)
+def test_an_image_that_cannot_be_read(root, capsys, command, workers):
+    sentence = said(root, capsys, f'{command} --num-workers {workers}')
+    assert '1 image cannot be read and max_errors=0 allows 0' in sentence
+    image = f'{root}/broken/a/image.png'
+    assert sentence.endswith(f': {image} (ValueError: this is no image)')
 
 
 def test_a_class_with_one_image(root, capsys):

@@ -146,7 +146,7 @@ def write_davis(root: Path, split: str, videos: Iterable[list[Scene]]) -> None:
         for step, scene in enumerate(video):
             _write(frames / f'{step:05d}.jpg', scene.image)
             mask = Image.fromarray(scene.ids)
-            mask.putpalette(_davis_palette())
+            mask.putpalette(davis_palette().ravel().tolist())
             mask.save(masks / f'{step:05d}.png')
     path = root / 'ImageSets' / '2017' / f'{short}.txt'
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,15 +172,16 @@ def mask_to_rle(mask: np.ndarray) -> dict:
     return {'size': list(mask.shape), 'counts': runs.tolist()}
 
 
-def _davis_palette() -> list[int]:
-    """PASCAL's and DAVIS's colours: the bits of the index, spread over r, g and b."""
-    index = np.arange(256)
-    colours = np.zeros((256, 3), int)
-    for bit in range(8):
-        for channel in range(3):
-            colours[:, channel] |= ((index >> channel) & 1) << (7 - bit)
-        index = index >> 3
-    return colours.ravel().tolist()
+def davis_palette() -> np.ndarray:
+    """DAVIS's and PASCAL's colours of the labels 0 ... 255, RGB of uint8 (256, 3).
+
+    Each group of three bits of a label, the lowest first, gives red, green and blue
+    one bit, the highest first.
+    """
+    label = np.arange(256)[:, None, None]
+    channel, level = np.arange(3)[:, None], np.arange(3)
+    bits = (label >> (3 * level + channel)) & 1
+    return (bits << (7 - level)).sum(axis=2).astype(np.uint8)
 
 
 def _write(path: Path, grey: np.ndarray) -> None:

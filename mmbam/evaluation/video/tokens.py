@@ -19,6 +19,8 @@ import torch
 from mmpretrain.models.backbones import TIMMBackbone, VisionTransformer
 from torch import Tensor, nn
 
+from mmbam.models.features import patch_size
+
 
 @functools.singledispatch
 def patch_tokens(backbone: nn.Module, images: Tensor) -> Tensor:
@@ -64,16 +66,6 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
         if tokens.shape[1] == math.prod(grid):
             return tokens.transpose(1, 2).unflatten(2, grid)
     return _last_map(features, type(network).__name__)
-
-
-def patch_size(backbone: nn.Module) -> int:
-    """Side of a ViT's patches in pixels; 1 for a network without patches."""
-    network = getattr(backbone, 'timm_model', backbone)
-    embed = getattr(network, 'patch_embed', None)
-    if not isinstance(embed, nn.Module):
-        return 1
-    strides = (m.stride[0] for m in embed.modules() if isinstance(m, nn.Conv2d))
-    return math.prod(strides)
 
 
 def input_size(height: int, width: int, size: int, patch: int) -> tuple[int, int]:
