@@ -219,7 +219,7 @@ def write(
             'features, k-NN and linear probe look at frozen features of patches.',
             Table(HEADER, rows, f'One run each, seed {args.seed}.'),
             Picture(
-                args.out / 'detections.png', 'Objects of test scenes, score above 0.3.'
+                args.out / 'detections.png', 'Objects of test scenes, score above 0.2.'
             ),
             Picture(args.out / 'segmentations.png', 'Classes of the pixels of scenes.'),
             *(

@@ -67,7 +67,7 @@ def train_dense(
     return result
 
 
-def _keep(sample: BaseDataElement, least_score: float = 0.3) -> dict[str, Any]:
+def _keep(sample: BaseDataElement, least_score: float = 0.2) -> dict[str, Any]:
     """Numpy arrays of what a picture needs."""
     if 'pred_sem_seg' in sample:
         return dict(

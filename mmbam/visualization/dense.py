@@ -125,4 +125,5 @@ def _draw_grid(
 
 
 def _colours(number: int) -> list[tuple[float, ...]]:
-    return [colormaps['tab20'](k % 20) for k in range(number)]
+    # No greys: the images may be grey.
+    return [colormaps['gist_rainbow'](k / number) for k in range(number)]
