@@ -142,11 +142,13 @@ def test_running_again_starts_over_and_leaves_other_files_alone(demo):
         pytest.skip('once is enough')
     (out / 'note.txt').write_text('mine')
     (out / 'run' / 'stale').mkdir()
+    (out / 'detection' / 'BAM').mkdir(parents=True)  # the chain's, of old weights
     before = results_of(out)['knn_top1']
     _, error = run_tool('demo.py', '--out', out, *SMALL)
     assert error is None
     assert (out / 'note.txt').read_text() == 'mine'
     assert not (out / 'run' / 'stale').exists()
+    assert not (out / 'detection').exists()
     assert results_of(out)['knn_top1'] == before
 
 
