@@ -101,7 +101,7 @@ def load_config(args: argparse.Namespace, imagenet_root: str) -> Config:
         if hook.type == 'mmbam.KNNHook':
             hook.train_dataset.data_root = imagenet_root
             hook.test_dataset.data_root = imagenet_root
-            hook.interval = max(1, epochs // 10)
+            hook.interval = max(1, epochs // 6)
         if hook.type == 'mmbam.LocalizeHook':
             hook.update(start_epoch=epochs // 2, interval=max(1, epochs // 4))
     return cfg
