@@ -46,7 +46,7 @@ setup(
         'classic': ['mmengine>=0.10.4,<1', 'mmpretrain>=1.2,<1.3'],
         'dense': ['mmdet>=3.3,<3.4', 'mmsegmentation>=1.2.2,<1.3', 'ftfy', 'regex'],
         # torch 2.8 and newer.
-        'onedl': ['onedl-mmengine>=0.10.5', 'onedl-mmpretrain>=1.3'],
+        'onedl': ['onedl-mmengine>=0.10.8', 'onedl-mmpretrain>=1.3'],
         'onedl-dense': [
             'onedl-mmdetection>=3.5',
             'onedl-mmsegmentation>=1.4',
