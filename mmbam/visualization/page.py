@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from html import escape
 from numbers import Real
 from pathlib import Path
+from typing import Union
 
-Cell = str | float | tuple[float, float] | None
+# Evaluated at import, where Python 3.9 does not know `str | float`.
+Cell = Union[str, float, tuple[float, float], None]
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1d2329; --soft: #5b6670; --back: #fff;
