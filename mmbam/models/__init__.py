@@ -2,11 +2,12 @@
 
 from .bam import BAM
 from .caformer import CAFormer
+from .dino import DINO, DINONeck
 from .features import pool_features
 from .head import BAMHead
 from .latents import embed_views
 from .linear_probe import ClsAndPatchesNeck, LinearProbe
-from .losses import BAMLoss
+from .losses import BAMLoss, DINOLoss
 from .projector import BAMNeck
 from .saliency import attention_maps, boxes_from_heat_maps, heat_map
 from .teacher import EMATeacher, FrozenTeacher
@@ -18,6 +19,9 @@ __all__ = [
     'BAMNeck',
     'CAFormer',
     'ClsAndPatchesNeck',
+    'DINO',
+    'DINOLoss',
+    'DINONeck',
     'EMATeacher',
     'FrozenTeacher',
     'LinearProbe',
