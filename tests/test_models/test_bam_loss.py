@@ -121,6 +121,14 @@ def test_far_apart_latents_stay_finite_at_the_lowest_temperature():
     assert np.isfinite(value) and grad.isfinite().all()
 
 
+def test_many_iterations_over_all_rows_stay_finite():
+    z = latents(8, dtype=torch.float32)
+    arguments = dict(num_views=8, balance_rows='all', sinkhorn_iters=100)
+    value, grad = loss_and_grad(BAMLoss(**arguments), z)
+    expected = bam_loss_oracle(z.double(), **arguments).item()
+    assert value == pytest.approx(expected, rel=1e-5) and grad.isfinite().all()
+
+
 def test_autocast_does_not_reach_the_arithmetic():
     z = latents(2, dtype=torch.float32)
     loss = BAMLoss(2)

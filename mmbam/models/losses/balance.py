@@ -61,11 +61,13 @@ def balance(
 
     rows, columns = kernel.new_ones(kernel.shape[:3]), None
     for _ in range(iters):
-        sums = _column_sums(kernel, rows)
+        sums, num_rows = _column_sums(kernel, rows), kernel.shape[1]
         for part in map(kernel_of_more, range(len(more_rows))):
             sums += _column_sums(part, _scale_rows(part, columns))
+            num_rows += part.shape[1]
         all_reduce(sums)
-        columns = sums.reciprocal_()
+        # Not to 1: what more rows than columns add would grow with every iteration.
+        columns = sums.reciprocal_().mul_(num_rows / kernel.shape[1])
         rows = _scale_rows(kernel, columns)
     return kernel.mul_(rows.unsqueeze(-1)).mul_(columns.unsqueeze(1))
 
