@@ -15,7 +15,7 @@ from mmengine.config import Config, DictAction
 from mmengine.device import get_device
 from mmengine.model import is_model_wrapper
 from mmengine.registry import RUNNERS
-from mmengine.runner import Runner
+from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmbam.checkpoints import read_weights
 from mmbam.engine.cpu import AMP, adapt_to_cpu, init_cpu_group, set_optim_wrapper
@@ -210,6 +210,13 @@ def train(runner: Runner) -> None:
     """
     with input_errors(of=_unreadable(runner, 'train')):
         runner.train_loop  # noqa: B018 (builds the data set)
+    loader = runner.train_dataloader
+    if isinstance(runner.train_loop, EpochBasedTrainLoop) and len(loader) == 0:
+        raise InputError(
+            f'{len(loader.dataset)} training images do not fill one batch of '
+            f'{loader.batch_size} in each of {runner.world_size} processes: lower '
+            'train_dataloader.batch_size.'
+        )
     with input_errors(of=_unreadable(runner, 'val')):
         runner.val_loop  # noqa: B018
     if runner.cfg.get('resume') and runner.cfg.get('load_from'):

@@ -192,6 +192,11 @@ def test_a_missing_split_file(root, capsys, command):
         ('draw_crops.py ^ --images $/broken', '/broken/a/image.png'),
         ('draw_crops.py ^', 'No transform'),
         ('train.py $/pretrained.py --cfg-options custom_hooks.0.source=x', 'source'),
+        (
+            'train.py $/train.py --cfg-options train_dataloader.drop_last=True '
+            'train_dataloader.batch_size=99',
+            'do not fill one batch of 99 in each of 1 processes',
+        ),
     ],
 )
 def test_other_mistakes(root, capsys, command, sentence):
