@@ -1,0 +1,148 @@
+"""What a run costs and what it is worth, while it trains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from torch import nn
+from torch.utils.data import DataLoader
+
+from mmbam.evaluation import extract_features, knn_accuracy, linear_probe, rankme
+
+
+class MeasureHook(Hook):
+    """Record the time of every step, the peak of memory, and accuracy over time.
+
+    The record is part of the checkpoints, so that a run which goes on later has all of
+    it. Times are mmengine's, without evaluation.
+
+    Args:
+        loaders (dict[str, DataLoader]): ``train`` and ``test`` for the evaluation.
+        network (Callable[[nn.Module], nn.Module]): From the model to what is evaluated.
+        evaluations (int): How often to evaluate after the start.
+        base_lr (float): Of the linear probe.
+        memory_before (int, optional): Of the process, before the model was built. None
+            on machines that do not tell.
+    """
+
+    priority = 'LOW'  # after the timer, before checkpoints are written
+
+    def __init__(
+        self,
+        loaders: dict[str, DataLoader],
+        network: Callable[[nn.Module], nn.Module],
+        evaluations: int,
+        base_lr: float,
+        memory_before: int | None,
+    ) -> None:
+        self.loaders = loaders
+        self.network = network
+        self.evaluations = evaluations
+        self.base_lr = base_lr
+        self.memory_before = memory_before
+        self.record: dict = dict(times=[], waits=[], history=[], peak=None)
+
+    def before_train(self, runner: Runner) -> None:
+        """Evaluate the network as it is at its start."""
+        if runner.epoch == 0:
+            self.record.update(times=[], waits=[], history=[], peak=None)
+            self._evaluate(runner, 0)
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Let the peak of memory be that of the steps to come."""
+        reset_peak()
+
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch=None, outputs=None
+    ) -> None:
+        """Record a step; one with a loss that is no number ends the run."""
+        if outputs and not math.isfinite(float(outputs['loss'])):
+            raise RuntimeError(
+                f'The loss of step {runner.iter + 1} is {float(outputs["loss"])}.'
+            )
+        for key, name in (('times', 'time'), ('waits', 'data_time')):
+            value = runner.message_hub.get_scalar(f'train/{name}').current()
+            self.record[key].append(float(value))
+
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Evaluate at equal distances and at the end."""
+        peak = peak_memory(self.memory_before)
+        if peak is not None:
+            self.record['peak'] = max(peak, self.record['peak'] or 0)
+        done, last = runner.epoch + 1, runner.max_epochs
+        share = self.evaluations / last
+        if done == last or math.floor(done * share) > math.floor((done - 1) * share):
+            self._evaluate(runner, done)
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Let the record travel with the weights."""
+        checkpoint['comparison'] = self.record
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Take up the record of an interrupted run."""
+        self.record = checkpoint['comparison']
+
+    def features(self, model: nn.Module) -> dict[str, tuple]:
+        """Features and labels of the training and the test images."""
+        network = self.network(model)
+        return {
+            part: extract_features(
+                network,
+                loader,
+                data_preprocessor=model.data_preprocessor,
+                progress=False,
+            )
+            for part, loader in self.loaders.items()
+        }
+
+    def _evaluate(self, runner: Runner, epoch: int) -> None:
+        features = self.features(runner.model)
+        train, test = features['train'], features['test']
+        k = min(20, len(train[0]))
+        self.record['history'].append(
+            dict(
+                epoch=epoch,
+                seconds=sum(self.record['times']),
+                knn=knn_accuracy(*train, *test, k=k)['top1'],
+                linear=linear_probe(*train, *test, base_lr=self.base_lr)['top1'],
+                rankme=rankme(test[0]),
+            )
+        )
+
+
+def memory_now() -> int | None:
+    """Bytes that this process holds; on a GPU, 0: torch counts its tensors alone."""
+    return 0 if torch.cuda.is_available() else _status('VmRSS')
+
+
+def reset_peak() -> None:
+    """Let the peak of memory begin at the present."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+        return
+    try:
+        Path('/proc/self/clear_refs').write_text('5')
+    except OSError:  # not Linux, or not allowed: then there is no figure
+        return
+
+
+def peak_memory(before: int | None) -> int | None:
+    """Bytes above ``before`` at the peak, None where the system does not tell."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated()
+    peak = _status('VmHWM')
+    return None if peak is None or before is None else peak - before
+
+
+def _status(field: str) -> int | None:
+    try:
+        lines = Path('/proc/self/status').read_text().splitlines()
+    except OSError:
+        return None
+    values = [line.split()[1] for line in lines if line.startswith(field)]
+    return int(values[0]) * 1024 if values else None

@@ -1,0 +1,148 @@
+"""Pictures of a comparison: its course, nearest neighbours, where networks look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from mmbam.evaluation.loaders import build_dataset
+from mmbam.visualization.heatmaps import draw_heat_maps
+
+from .settings import Settings
+from .worker import LOOKS
+
+QUERIES = 4  # rows of neighbours for each method
+
+
+def draw_course(
+    histories: Mapping[str, Sequence[Sequence[dict]]], path: str | Path
+) -> None:
+    """Draw k-NN and linear accuracy against seconds and epochs.
+
+    Args:
+        histories (Mapping[str, Sequence]): Under each method's name the evaluations of
+            its runs, one list for each seed.
+        path (str | Path): PNG to write.
+    """
+    figure = Figure(figsize=(12, 8), layout='constrained')
+    grid = figure.subplots(2, 2, sharey='row')
+    for row, (key, title) in zip(
+        grid, (('knn', 'k-NN top-1 (%)'), ('linear', 'Linear probe top-1 (%)'))
+    ):
+        for axes, by, label in zip(
+            row, ('seconds', 'epoch'), ('Seconds of training', 'Epochs')
+        ):
+            for number, (name, runs) in enumerate(histories.items()):
+                # Runs for minutes may differ in their number of evaluations.
+                length = min(map(len, runs))
+                x, y = (
+                    np.array([[point[k] for point in run[:length]] for run in runs])
+                    for k in (by, key)
+                )
+                colour, style = f'C{number % 10}', '-' if number < 10 else '--'
+                mean, spread = y.mean(axis=0), y.std(axis=0)
+                x = x.mean(axis=0)
+                axes.plot(x, mean, marker='o', ls=style, color=colour, label=name)
+                if len(runs) > 1:
+                    axes.fill_between(
+                        x, mean - spread, mean + spread, color=colour, alpha=0.15
+                    )
+            axes.set_xlabel(label)
+            axes.grid(alpha=0.3)
+        row[0].set_ylabel(title)
+    grid[0, 1].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def read_looks(
+    settings: Settings, folders: Mapping[str, Path]
+) -> tuple[dict[str, dict], dict[str, dict[int, np.ndarray]]]:
+    """What the workers left to be drawn, and the images for it.
+
+    Args:
+        settings (Settings): Of the comparison.
+        folders (Mapping[str, Path]): Of one run of each method.
+
+    Returns:
+        tuple: Looks by method; RGB images by number, of ``train`` and ``test``.
+    """
+    looks = {
+        name: torch.load(folder / LOOKS, weights_only=True)
+        for name, folder in folders.items()
+    }
+    datasets = settings.datasets()
+    images: dict[str, dict[int, np.ndarray]] = {}
+    for part, key in (('test', 'queries'), ('train', 'neighbours')):
+        dataset = build_dataset(datasets[part])
+        wanted = {int(i) for of in looks.values() for i in of[key].flatten()}
+        images[part] = {i: _rgb(dataset[i]['inputs']) for i in sorted(wanted)}
+    return looks, images
+
+
+def draw_neighbours(
+    looks: Mapping[str, dict],
+    images: Mapping[str, Mapping[int, np.ndarray]],
+    path: str | Path,
+) -> None:
+    """Draw test images beside their nearest training images, for each method.
+
+    Args:
+        looks (Mapping[str, dict]): Of :func:`read_looks`.
+        images (Mapping[str, Mapping]): Of :func:`read_looks`.
+        path (str | Path): PNG to write.
+    """
+    first = next(iter(looks.values()))
+    rows = min(QUERIES, len(first['queries']))
+    count = first['neighbours'].shape[1]
+    columns = min(3, len(looks))
+    blocks = -(-len(looks) // columns)
+    figure = Figure(
+        figsize=(0.75 * (count + 1.5) * columns + 0.5, (0.8 * rows + 0.5) * blocks),
+        layout='constrained',
+    )
+    parts = np.atleast_1d(figure.subfigures(blocks, columns)).flatten()
+    for part, (name, of) in zip(parts, looks.items()):
+        part.suptitle(name, fontsize=10)
+        grid = part.subplots(rows, count + 1, squeeze=False)
+        for i, row in enumerate(grid):
+            row[0].imshow(images['test'][int(of['queries'][i])])
+            for axes, number, label in zip(
+                row[1:], of['neighbours'][i], of['neighbour_labels'][i]
+            ):
+                axes.imshow(images['train'][int(number)])
+                same = int(label) == int(of['query_labels'][i])
+                for spine in axes.spines.values():
+                    spine.set(color='tab:green' if same else 'tab:red', linewidth=2.5)
+            for axes in row:
+                axes.set_xticks([])
+                axes.set_yticks([])
+    figure.savefig(path, dpi=110)
+
+
+def draw_heat(
+    looks: Mapping[str, dict],
+    images: Mapping[str, Mapping[int, np.ndarray]],
+    path: str | Path,
+) -> bool:
+    """Draw where each network looks in the test images; tell whether any could say.
+
+    Args:
+        looks (Mapping[str, dict]): Of :func:`read_looks`.
+        images (Mapping[str, Mapping]): Of :func:`read_looks`.
+        path (str | Path): PNG to write.
+    """
+    heat = {name: of['heat'] for name, of in looks.items() if of['heat'] is not None}
+    if not heat:
+        return False
+    queries = next(iter(looks.values()))['queries'].tolist()
+    shown = np.stack([images['test'][number] for number in queries])
+    draw_heat_maps(shown, heat, path, 'Where the networks look')
+    return True
+
+
+def _rgb(image: torch.Tensor) -> np.ndarray:
+    return image.numpy()[::-1].transpose(1, 2, 0)

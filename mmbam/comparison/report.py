@@ -1,0 +1,193 @@
+"""Tables and the page of a comparison."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from mmbam.visualization.page import Picture, Section, Table, write_page
+
+from .methods import METHODS
+from .pictures import draw_course, draw_heat, draw_neighbours, read_looks
+from .settings import Settings
+
+PAGE = 'index.html'
+PAPER = [
+    ['MoCo v3', '2 x 224', 5.5, 18.1],
+    ['DINO', '2 x 224', 5.8, 18.6],
+    ['BAM', '2 x 224', 5.4, 18.3],
+]
+
+
+def finished(results: dict) -> dict[str, list[dict]]:
+    """The runs of each method that reached their end, by the method's title."""
+    runs: dict[str, list[dict]] = {}
+    for run in results['runs']:
+        if 'error' not in run:
+            runs.setdefault(METHODS[run['method']].title, []).append(run)
+    return runs
+
+
+def quality_table(results: dict) -> Table:
+    """Accuracy and clustering at the end of each method's budget."""
+    rows = []
+    for title, runs in finished(results).items():
+        last = [run['history'][-1] for run in runs]
+        rows.append(
+            [
+                title,
+                _mean([run['epochs'] for run in runs], spread=False),
+                _mean([run['train_seconds'] for run in runs], spread=False),
+                *(_mean([h[key] for h in last]) for key in ('knn', 'linear', 'rankme')),
+                *(_mean([run[key] for run in runs]) for key in ('nmi', 'ari')),
+            ]
+        )
+    return Table(
+        ['method', 'epochs', 'seconds', 'k-NN (%)', 'linear (%)', 'RankMe', 'NMI (%)']
+        + ['ARI (%)'],
+        [[row[0], f'{row[1]:.0f}', f'{row[2]:.0f}', *row[3:]] for row in rows],
+        'Frozen features of the test images at the end. With several seeds, mean ± '
+        'standard deviation. Seconds are of training alone. RankMe: effective rank.',
+    )
+
+
+def cost_table(results: dict) -> Table:
+    """Time and memory of a step."""
+    rows = []
+    for title, runs in finished(results).items():
+        steps = [run['step_seconds'] for run in runs]
+        low, median, high = (
+            1000 * statistics.mean(step[key] for step in steps)
+            for key in ('p10', 'median', 'p90')
+        )
+        peaks = [run['peak_memory'] for run in runs]
+        known = None not in peaks
+        rows.append(
+            [
+                title,
+                f'{median:.0f}',
+                f'{low:.0f} to {high:.0f}',
+                f'{statistics.mean(r["images_per_second"] for r in runs):.0f}',
+                f'{100 * statistics.mean(r["wait_share"] for r in runs):.1f}',
+                f'{statistics.mean(peaks) / 2**20:.0f}' if known else '–',
+            ]
+        )
+    return Table(
+        ['method', 'ms per step', '10 % to 90 %', 'images/s', 'waiting for data (%)']
+        + ['peak memory (MB)'],
+        rows,
+        f'Measured here: {results["machine"]}. Median of the steps, and the range of '
+        'four fifths of them. Memory: what the process holds more than before the '
+        'model was built (on a GPU, what torch allocated), while training.',
+        best=None,
+    )
+
+
+def own_table(results: dict) -> Table:
+    """What each method does not share with the others."""
+    options = results['settings']['options']
+    rows = []
+    for name in dict.fromkeys(run['method'] for run in results['runs']):
+        method = METHODS[name]
+        changed = ', '.join(f'{k}={v}' for k, v in options.get(name, {}).items())
+        rows.append([method.title, method.own, changed or '–'])
+    return Table(['method', 'its own', 'set by the user'], rows, best=None)
+
+
+def failures(results: dict) -> list[str]:
+    """A sentence for each run that failed."""
+    return [
+        f'{METHODS[run["method"]].title}, seed {run["seed"]}: {run["error"]}'
+        for run in results['runs']
+        if 'error' in run
+    ]
+
+
+def write_report(results: dict, out: str | Path) -> Path:
+    """Draw the pictures of a comparison and write its page.
+
+    Args:
+        results (dict): What :func:`mmbam.comparison.compare` returned.
+        out (str | Path): Its folder.
+
+    Returns:
+        Path: The page.
+    """
+    out = Path(out)
+    runs = finished(results)
+    failed = failures(results)
+    sections = [
+        Section(
+            'What was done',
+            [
+                'Each method pre-trained the same network on the same images without '
+                'their labels; the frozen network was then evaluated with them. A '
+                'short run of a small network says nothing about ImageNet.',
+                *results['shared'],
+                own_table(results),
+            ],
+        )
+    ]
+    if failed:
+        sections.append(Section('What failed', failed))
+    if runs:
+        sections += [
+            Section('Quality', [quality_table(results), *_course(runs, out)]),
+            Section('Cost', [cost_table(results), _paper_table()]),
+            Section('What the networks see', _looks(results, runs, out)),
+        ]
+    write_page(out / PAGE, 'Methods side by side', sections)
+    return out / PAGE
+
+
+def _course(runs: dict[str, list[dict]], out: Path) -> list[Picture]:
+    path = out / 'course.png'
+    draw_course({t: [r['history'] for r in of] for t, of in runs.items()}, path)
+    caption = (
+        'Accuracy of frozen features against the seconds of training and the epochs; '
+        'the first point is the random network. Bands: standard deviation over seeds.'
+    )
+    return [Picture(path, caption)]
+
+
+def _paper_table() -> Table:
+    return Table(
+        ['method', 'crops', 'hours', 'memory per GPU (GB)'],
+        PAPER,
+        "The paper's figures, not measured here: 100 epochs of ViT-S/16 on ImageNet, "
+        'batch 2048, 16 A100 GPUs.',
+        best=None,
+    )
+
+
+def _looks(results: dict, runs: dict[str, list[dict]], out: Path) -> list[Picture]:
+    settings = Settings(**results['settings'])
+    looks, images = read_looks(
+        settings,
+        {t: out / f'{of[0]["method"]}_seed{of[0]["seed"]}' for t, of in runs.items()},
+    )
+    draw_neighbours(looks, images, out / 'neighbours.png')
+    pictures = [
+        Picture(
+            out / 'neighbours.png',
+            'Test images (left) and the training images that each network holds to be '
+            'most alike, by falling similarity. A green frame: of the same class.',
+        )
+    ]
+    if draw_heat(looks, images, out / 'heat.png'):
+        pictures.append(
+            Picture(
+                out / 'heat.png',
+                'Where the networks look: attention from [cls] in the last block of a '
+                'ViT, the sum of the last feature maps of a CNN.',
+            )
+        )
+    return pictures
+
+
+def _mean(values: Sequence[float], spread: bool = True):
+    mean = statistics.mean(values)
+    if len(values) < 2 or not spread:
+        return mean
+    return mean, statistics.stdev(values)

@@ -1,0 +1,158 @@
+"""What all methods of a comparison share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mmengine.config import Config
+
+from mmbam.errors import InputError
+from mmbam.evaluation.frozen import class_folders, plain_pipeline
+from mmbam.evaluation.loaders import build_dataset
+from mmbam.evaluation.splits import balanced_split
+
+# Networks for images of about 32 px, minutes on a CPU.
+BACKBONES = {
+    'resnet': dict(
+        type='ResNet',
+        depth=18,
+        stem_channels=32,
+        base_channels=32,
+        num_stages=3,
+        strides=(1, 2, 2),
+        dilations=(1, 1, 1),
+        out_indices=(2,),
+        # Runs are too short for blocks that start as the identity.
+        zero_init_residual=False,
+    ),
+    'vit': dict(
+        type='MoCoV3ViT',
+        arch=dict(embed_dims=128, num_layers=4, num_heads=4, feedforward_channels=512),
+        patch_size=4,
+        stop_grad_conv1=True,
+        out_type='cls_token',
+    ),
+}
+TEST_FOLDERS = ('val', 'test')
+TEST_SHARE = 0.2
+
+
+@dataclass
+class Settings:
+    """Everything but the method and the seed.
+
+    Args:
+        data (str): A folder of class folders, or one that holds ``train`` and ``val``
+            (or ``test``) folders of class folders; with ``labelled``, any images.
+        labelled (str, optional): Where labels come from if ``data`` has none: a folder
+            as above, on which nothing is pre-trained. Defaults to None.
+        backbone (str): ``'resnet'`` or ``'vit'``, small ones for small images, or a
+            config whose ``model.backbone`` is taken. Defaults to ``'resnet'``.
+        size (int): Height and width of the images in pixels. Defaults to 32.
+        epochs (int, optional): Budget of each method, if it is not in ``minutes``.
+        minutes (float, optional): Budget of each method in minutes of training,
+            evaluation not counted: each gets the epochs that fit, by the time of its
+            first steps.
+        batch_size (int): Defaults to 256.
+        lr (float): Peak learning rate of AdamW. Defaults to 0.002.
+        head_width (int): Hidden width of all projectors and predictors. Defaults
+            to 512.
+        local_views (int): Smaller crops of the methods with multi-crop. Defaults to 4.
+        evaluations (int): How often each run is evaluated after its start. Defaults
+            to 5.
+        workers (int): Processes that load images. Defaults to 1.
+        options (dict): For a method's name, what to change in its config, as
+            ``--cfg-options`` does. Defaults to nothing.
+    """
+
+    data: str
+    labelled: str | None = None
+    backbone: str = 'resnet'
+    size: int = 32
+    epochs: int | None = None
+    minutes: float | None = None
+    batch_size: int = 256
+    lr: float = 0.002
+    head_width: int = 512
+    local_views: int = 4
+    evaluations: int = 5
+    workers: int = 1
+    options: dict[str, dict] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.epochs is None) == (self.minutes is None):
+            raise ValueError(
+                'A comparison needs a budget, either epochs or minutes, but got epochs='
+                f'{self.epochs} and minutes={self.minutes}.'
+            )
+        smallest = dict(
+            size=8, epochs=1, batch_size=2, head_width=8, local_views=1, evaluations=1
+        )
+        for name, least in smallest.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f'{name} must be at least {least}, but got {value}.')
+        for name in ('lr', 'minutes'):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f'{name} must be above 0, but got {value}.')
+
+    @property
+    def local_size(self) -> int:
+        """Size of the smaller crops: 96 of 224, a multiple of small patches."""
+        return max(8, round(self.size * 96 / 224 / 8) * 8)
+
+    def backbone_config(self) -> dict:
+        """Config of the network that all methods train."""
+        if self.backbone in BACKBONES:
+            cfg = dict(BACKBONES[self.backbone])
+        else:
+            path = Path(self.backbone)
+            if not path.is_file():
+                raise InputError(
+                    f'backbone must be one of {", ".join(BACKBONES)} or the file of a '
+                    f'config, but got {self.backbone!r}.'
+                )
+            model = Config.fromfile(path).get('model') or {}
+            if 'backbone' not in model:
+                raise InputError(f'{self.backbone!r} has no model.backbone.')
+            cfg = model['backbone'].to_dict()
+        if cfg['type'].endswith('ViT') or cfg['type'].endswith('VisionTransformer'):
+            cfg['img_size'] = self.size
+        return cfg
+
+    def datasets(self) -> dict[str, dict]:
+        """Configs of the images to pre-train on, to learn labels from and to test on.
+
+        Returns:
+            dict[str, dict]: ``pretrain`` (its pipeline is left to the method),
+            ``train`` and ``test``.
+        """
+        pipeline = plain_pipeline(self.size)
+        if self.labelled is None:
+            train, test = _split(self.data, pipeline)
+            pretrain = {k: v for k, v in train.items() if k != 'pipeline'}
+        else:
+            train, test = _split(self.labelled, pipeline)
+            if not Path(self.data).is_dir():
+                raise InputError(f'There is no folder {self.data!r}.')
+            pretrain = dict(
+                type='mmpretrain.CustomDataset', data_root=self.data, with_label=False
+            )
+        return dict(pretrain=pretrain, train=train, test=test)
+
+
+def _split(folder: str, pipeline: list[dict]) -> tuple[dict, dict]:
+    """Configs of the training and the test images of a folder."""
+    root = Path(folder)
+    if (root / 'train').is_dir():
+        for name in TEST_FOLDERS:
+            if (root / name).is_dir():
+                return tuple(
+                    class_folders(root / part, pipeline) for part in ('train', name)
+                )
+    whole = class_folders(root, pipeline)
+    labels = build_dataset(whole).get_gt_labels()
+    test, train = balanced_split(labels, TEST_SHARE)
+    return tuple({**whole, 'indices': part.tolist()} for part in (train, test))

@@ -1,0 +1,213 @@
+"""One run, made for a process of its own.
+
+A process of its own has a peak of memory of its own, and takes nothing with it when it
+fails.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.logging import MessageHub
+from mmengine.registry import MODELS
+from mmengine.runner import Runner
+from mmpretrain.models.selfsup import MAEViT
+from torch import nn
+from torch.nn.functional import normalize
+
+from mmbam.engine.hooks import ProgressHook
+from mmbam.evaluation import build_loader, cluster_scores
+from mmbam.evaluation.features import frozen
+from mmbam.models.saliency import heat_map
+
+from .config import run_config, steps_per_epoch
+from .measure_hook import MeasureHook, memory_now
+from .settings import Settings
+
+RESULT, ERROR, PLAN, LOOKS = 'result.json', 'error.json', 'plan.json', 'looks.pt'
+TRIED_STEPS = 10
+SHOWN, NEIGHBOURS = 8, 5
+
+
+def run(name: str, seed: int, settings: Settings, folder: Path) -> None:
+    """Pre-train with one method, evaluate it and write the result.
+
+    Args:
+        name (str): Of the method.
+        seed (int): Of this run.
+        settings (Settings): What is shared.
+        folder (Path): For all that the run writes. A run that was interrupted there
+            goes on.
+    """
+    epochs = settings.epochs or planned_epochs(name, seed, settings, folder)
+    cfg = run_config(name, settings, seed, epochs, str(folder))
+    datasets = settings.datasets()
+    loaders = {
+        part: build_loader(datasets[part], batch_size=256, num_workers=0)
+        for part in ('train', 'test')
+    }
+    before = memory_now()
+    runner = build_runner(cfg)
+    backbone = settings.backbone_config()
+    # The paper's learning rates of the probe.
+    base_lr = 0.002 if _has_cls(runner.model.backbone) else 0.3
+    measure = MeasureHook(
+        loaders,
+        lambda model: evaluated_network(model, backbone),
+        settings.evaluations,
+        base_lr,
+        before,
+    )
+    progress = ProgressHook(lines=5)
+    runner.register_hook(measure)
+    runner.register_hook(progress)
+    try:
+        runner.train()
+    finally:
+        progress.close()
+    features = measure.features(runner.model)
+    clusters = cluster_scores(*features['test'])
+    most = clusters[max(clusters)]
+    torch.save(
+        look(
+            evaluated_network(runner.model, backbone), runner.model, loaders, features
+        ),
+        folder / LOOKS,
+    )
+    record = measure.record
+    result = dict(
+        method=name,
+        seed=seed,
+        epochs=epochs,
+        history=record['history'],
+        nmi=most['nmi'],
+        ari=most['ari'],
+        clusters=max(clusters),
+        **costs(record, settings.batch_size),
+    )
+    write_json(folder / RESULT, result)
+
+
+def planned_epochs(name: str, seed: int, settings: Settings, folder: Path) -> int:
+    """Epochs that fit into the minutes, found once and kept for a run that goes on."""
+    file = folder / PLAN
+    if file.is_file():
+        return json.loads(file.read_text())['epochs']
+    cfg = run_config(name, settings, seed, 1, str(folder / 'trial'))
+    runner = build_runner(cfg)
+    model = runner.model.train()
+    MessageHub.get_current_instance().update_info('max_iters', 1000)
+    optimizer = runner.build_optim_wrapper(cfg.optim_wrapper)
+    loader = runner.build_dataloader(cfg.train_dataloader)
+    times, steps = [], 0
+    while steps < TRIED_STEPS:
+        for batch in loader:
+            if steps == 2:  # the first steps are not like the others
+                times.append(time.perf_counter())
+            model.train_step(batch, optimizer)
+            steps += 1
+            if steps == TRIED_STEPS:
+                break
+    times.append(time.perf_counter())
+    seconds = (times[1] - times[0]) / (TRIED_STEPS - 2)
+    epoch_seconds = seconds * steps_per_epoch(settings)
+    epochs = max(1, int(60 * settings.minutes / epoch_seconds))
+    write_json(file, dict(epochs=epochs, step_seconds=seconds))
+    return epochs
+
+
+def build_runner(cfg: Config) -> Runner:
+    """A runner with its model in the faster layout for convolutions."""
+    # mmengine's, of whole seconds, would let two runs share their logs.
+    cfg.experiment_name = f'compare_{time.time_ns()}'
+    runner = Runner.from_cfg(cfg)
+    runner.model.to(memory_format=torch.channels_last)
+    return runner
+
+
+def evaluated_network(model: nn.Module, backbone: dict) -> nn.Module:
+    """What is evaluated of a model: a backbone that takes whole images."""
+    network = getattr(model, 'target_backbone', model.backbone)
+    if isinstance(network, MAEViT):  # it would mask them
+        plain = MODELS.build(backbone)
+        plain.load_state_dict(network.state_dict())
+        network = plain.to(next(network.parameters()).device)
+    return network
+
+
+def look(network: nn.Module, model: nn.Module, loaders: dict, features: dict) -> dict:
+    """For some test images their nearest training images and where the network looks.
+
+    Returns:
+        dict: ``queries`` (n,), ``neighbours`` (n, k), their ``query_labels`` and
+        ``neighbour_labels``, and ``heat`` (n, h, w) or None.
+    """
+    (train, train_labels), (test, test_labels) = features['train'], features['test']
+    shown = min(SHOWN, len(test))
+    queries = torch.from_numpy(np.linspace(0, len(test) - 1, shown).round().astype(int))
+    similar = normalize(test[queries], dim=1) @ normalize(train, dim=1).T
+    neighbours = similar.topk(min(NEIGHBOURS, len(train)), dim=1).indices
+    dataset = loaders['test'].dataset
+    images = torch.stack([dataset[int(i)]['inputs'] for i in queries])
+    with frozen(network):
+        data = model.data_preprocessor(dict(inputs=images, data_samples=None))
+        try:
+            heat = heat_map(network, data['inputs']).cpu()
+        except TypeError:  # a network that cannot tell
+            heat = None
+    return dict(
+        queries=queries,
+        neighbours=neighbours,
+        query_labels=test_labels[queries],
+        neighbour_labels=train_labels[neighbours],
+        heat=heat,
+    )
+
+
+def costs(record: dict, batch_size: int) -> dict:
+    """Time and memory of a run from its record."""
+    times = np.array(record['times'])
+    usual = times[1:] if len(times) > 1 else times  # the first builds buffers
+    low, median, high = np.percentile(usual, (10, 50, 90)).tolist()
+    return dict(
+        steps=len(times),
+        train_seconds=times.sum().item(),
+        step_seconds=dict(median=median, p10=low, p90=high),
+        images_per_second=batch_size * len(times) / times.sum().item(),
+        wait_share=sum(record['waits']) / times.sum().item(),
+        peak_memory=record['peak'],
+    )
+
+
+def write_json(path: Path, content: dict) -> None:
+    """Write a file that is there as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix('.part')
+    part.write_text(json.dumps(content, indent=2))
+    part.replace(path)
+
+
+def _has_cls(network: nn.Module) -> bool:
+    return getattr(network, 'cls_token', None) is not None
+
+
+def main() -> None:
+    """Do the run that a file describes, named by the first argument."""
+    warnings.filterwarnings('ignore')  # of libraries, about one another
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    folder = Path(spec['folder'])
+    try:
+        run(spec['method'], spec['seed'], Settings(**spec['settings']), folder)
+    except Exception as error:
+        traceback.print_exc()
+        message = ' '.join(str(error).split())
+        write_json(folder / ERROR, dict(error=f'{type(error).__name__}: {message}'))
+        sys.exit(1)

@@ -1,0 +1,224 @@
+"""Methods side by side: all of them train; comparisons run, go on and fail well."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from mmengine.logging import MessageHub
+from mmengine.model import revert_sync_batchnorm
+from mmengine.registry import MODELS
+
+from mmbam.comparison import METHODS, Settings, compare, worker
+from mmbam.comparison.config import run_config, shared
+from mmbam.comparison.measure_hook import MeasureHook
+from mmbam.comparison.report import failures, quality_table
+from tests.test_evaluation.folders import make_folders
+from tests.test_tools.run import run_tool
+
+SMALL = dict(size=16, batch_size=8, head_width=16, local_views=2, evaluations=2)
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp('data')
+    make_folders(root)  # 3 classes, 8 images of each to train on, 5 to test
+    return str(root)
+
+
+@pytest.fixture
+def hub():
+    hub = MessageHub.get_current_instance()
+    hub.update_info('max_iters', 100)
+    yield hub
+    hub.pop_info('max_iters')
+
+
+@pytest.mark.parametrize('backbone', ['resnet', 'vit'])
+@pytest.mark.parametrize('name', METHODS)
+def test_every_method_trains_every_backbone(name, backbone, data, hub):
+    settings = Settings(data, backbone=backbone, epochs=3, workers=0, **SMALL)
+    if (name, backbone) == ('mae', 'resnet'):
+        with pytest.raises(ValueError, match='MAE needs a ViT'):
+            run_config(name, settings, 0, 3, 'folder')
+        return
+    cfg = run_config(name, settings, 0, 3, 'folder')
+    model = MODELS.build(cfg.model)
+    model.init_weights()
+    model = revert_sync_batchnorm(model)
+    sizes = [16] * 2 + [8] * 2 * METHODS[name].multi_crop
+    views = [torch.randn(8, 3, size, size) for size in sizes]
+    inputs = views[0] if METHODS[name].one_view else views
+    loss = model(inputs, None, mode='loss')['loss']
+    loss.backward()
+    assert loss.isfinite()
+    trained = [p for p in model.backbone.parameters() if p.requires_grad]
+    assert sum(p.grad is not None and bool(p.grad.any()) for p in trained) > 5
+    network = worker.evaluated_network(model, settings.backbone_config())
+    network.eval()
+    with torch.no_grad():
+        assert len(network(views[0])[-1]) == 8
+
+
+@pytest.fixture(scope='module')
+def finished(data, tmp_path_factory):
+    """A comparison of two methods that work and one that cannot."""
+    out = tmp_path_factory.mktemp('out')
+    settings = Settings(data, epochs=2, workers=0, **SMALL)
+    return compare(settings, ['bam-teacher', 'mae', 'simclr'], out=out), out
+
+
+def test_a_comparison_measures_quality_time_and_memory(finished):
+    results, out = finished
+    assert json.loads((out / 'results.json').read_text()) == results
+    runs = {run['method']: run for run in results['runs']}
+    for name in ('bam-teacher', 'simclr'):
+        run = runs[name]
+        assert run['steps'] == 2 * 3  # 24 images in batches of 8
+        assert [point['epoch'] for point in run['history']] == [0, 1, 2]
+        seconds = [point['seconds'] for point in run['history']]
+        assert seconds[0] == 0 and seconds == sorted(seconds)
+        assert seconds[-1] == pytest.approx(run['train_seconds'])
+        for key in ('knn', 'linear'):
+            assert 0 <= run['history'][-1][key] <= 100
+        assert 1 <= run['history'][-1]['rankme'] <= 15
+        assert 0 <= run['nmi'] <= 100
+        times = run['step_seconds']
+        assert 0 < times['p10'] <= times['median'] <= times['p90']
+        assert run['images_per_second'] == pytest.approx(48 / seconds[-1])
+        assert 0 <= run['wait_share'] < 1
+        assert run['peak_memory'] is None or run['peak_memory'] > 1e5
+
+
+def test_a_method_that_fails_is_reported_and_the_rest_goes_on(finished):
+    results, _ = finished
+    (sentence,) = failures(results)
+    assert sentence.startswith('MAE, seed 0: ValueError: MAE needs a ViT')
+    assert [row[0] for row in quality_table(results).rows] == ['BAM, teacher', 'SimCLR']
+
+
+def test_the_command_shows_tables_and_writes_a_page(finished, data):
+    _, out = finished
+    printed, error = run_tool(
+        'compare.py', data, '--methods', 'bam-teacher', 'simclr', '--epochs', 2,
+        '--workers', 0, '--out', out, '--size', 16, '--batch-size', 8,
+        '--head-width', 16, '--local-views', 2, '--evaluations', 2,
+    )  # fmt: skip
+    assert error is None
+    assert printed.count('done already') == 2
+    for text in ('Shared by all', 'Not shared', 'k-NN', 'BAM, teacher', 'SimCLR'):
+        assert text in printed
+    page = (out / 'index.html').read_text()
+    assert page.count('data:image/png') == 3
+    assert 'not measured here' in page and '5.4' in page
+    for sentence in shared(Settings(data, epochs=2, **SMALL)):
+        assert sentence.split(':')[0].split(';')[0] in page
+
+
+def test_other_settings_need_another_folder(finished, data):
+    _, out = finished
+    with pytest.raises(ValueError, match='epochs'):
+        compare(Settings(data, epochs=3, workers=0, **SMALL), ['simclr'], out=out)
+    options = {'simclr': {'model.head.temperature': 0.5}}
+    settings = Settings(data, epochs=2, workers=0, options=options, **SMALL)
+    with pytest.raises(ValueError, match='other options of simclr'):
+        compare(settings, ['simclr'], out=out)
+
+
+def test_an_interrupted_run_goes_on_and_ends_as_if_nothing_had_been(
+    data, tmp_path, monkeypatch
+):
+    settings = Settings(data, epochs=3, workers=0, **SMALL)
+    worker.run('byol', 0, settings, tmp_path / 'whole')
+    whole = json.loads((tmp_path / 'whole' / 'result.json').read_text())
+
+    folder, original = tmp_path / 'parts', MeasureHook.before_train_epoch
+
+    def interrupt(self, runner):
+        original(self, runner)
+        if runner.epoch == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MeasureHook, 'before_train_epoch', interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            worker.run('byol', 0, settings, folder)
+    assert not (folder / 'result.json').exists()
+    epochs = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            MeasureHook,
+            'before_train_epoch',
+            lambda self, runner: epochs.append(runner.epoch),
+        )
+        worker.run('byol', 0, settings, folder)
+    assert epochs == [2]
+    parts = json.loads((folder / 'result.json').read_text())
+    assert parts['steps'] == whole['steps'] == 9
+    assert len(parts['history']) == len(whole['history'])
+    for one, other in zip(whole['history'], parts['history']):
+        for key in ('epoch', 'knn', 'linear'):
+            assert one[key] == other[key]
+
+
+def test_a_budget_in_minutes_becomes_epochs_once(data, tmp_path):
+    settings = Settings(data, minutes=1e-4, workers=0, **SMALL)
+    assert worker.planned_epochs('simclr', 0, settings, tmp_path) == 1
+    plan = tmp_path / 'plan.json'
+    seconds = json.loads(plan.read_text())['step_seconds']
+    assert seconds > 0
+    plan.write_text(json.dumps(dict(epochs=7)))
+    assert worker.planned_epochs('simclr', 0, settings, tmp_path) == 7
+    plan.unlink()
+    settings = Settings(data, minutes=100 * 3 * seconds / 60, workers=0, **SMALL)
+    assert 10 < worker.planned_epochs('simclr', 0, settings, tmp_path) < 1000
+
+
+def test_data_may_be_split_or_labelled_elsewhere(data, tmp_path):
+    split = Settings(data, epochs=1).datasets()
+    assert split['train']['data_root'].endswith('train')
+    assert split['test']['data_root'].endswith('test')
+    whole = Settings(f'{data}/train', epochs=1).datasets()
+    assert len(whole['test']['indices']) == 3 * 2
+    assert not set(whole['test']['indices']) & set(whole['train']['indices'])
+    assert whole['pretrain']['indices'] == whole['train']['indices']
+    images = tmp_path / 'images'
+    shutil.copytree(f'{data}/train/class0', images)
+    other = Settings(str(images), labelled=data, epochs=1).datasets()
+    assert other['pretrain']['data_root'] == str(images)
+    assert other['train'] == split['train']
+
+
+@pytest.mark.parametrize(
+    'wrong, named',
+    [
+        (dict(), 'epochs=None'),
+        (dict(epochs=1, minutes=1), 'minutes=1'),
+        (dict(epochs=0), 'epochs must be at least 1'),
+        (dict(minutes=0), 'minutes must be above 0'),
+        (dict(epochs=1, batch_size=1), 'batch_size'),
+    ],
+)
+def test_wrong_settings_are_named(wrong, named):
+    with pytest.raises(ValueError, match=named):
+        Settings('data', **wrong)
+
+
+def test_wrong_input_is_named_before_the_first_run(data, tmp_path):
+    with pytest.raises(ValueError, match="'simple'"):
+        compare(Settings(data, epochs=1), ['simple'], out=tmp_path / 'out')
+    with pytest.raises(FileNotFoundError, match='nowhere'):
+        compare(Settings('nowhere', epochs=1), ['bam'], out=tmp_path / 'out')
+    with pytest.raises(ValueError, match='24 images'):
+        compare(Settings(data, epochs=1), ['bam'], out=tmp_path / 'out')
+    with pytest.raises(ValueError, match='backbone must be'):
+        compare(
+            Settings(data, epochs=1, backbone='x', **SMALL), ['bam'], out=tmp_path / 'o'
+        )
+    assert not (tmp_path / 'out').exists()
+    _, error = run_tool(
+        'compare.py', data, '--epochs', 1, '--set', 'bum.lr=1', '--out', tmp_path / 'o'
+    )
+    assert 'METHOD.KEY=VALUE' in error
