@@ -10,9 +10,6 @@ from mmengine import registry as root
 MODELS = root.Registry(
     'model', scope='mmbam', parent=root.MODELS, locations=['mmbam.models']
 )
-DATASETS = root.Registry(
-    'dataset', scope='mmbam', parent=root.DATASETS, locations=['mmbam.datasets']
-)
 TRANSFORMS = root.Registry(
     'transform',
     scope='mmbam',
@@ -21,9 +18,6 @@ TRANSFORMS = root.Registry(
 )
 HOOKS = root.Registry(
     'hook', scope='mmbam', parent=root.HOOKS, locations=['mmbam.engine']
-)
-METRICS = root.Registry(
-    'metric', scope='mmbam', parent=root.METRICS, locations=['mmbam.evaluation']
 )
 OPTIM_WRAPPERS = root.Registry(
     'optim_wrapper',

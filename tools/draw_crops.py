@@ -95,7 +95,9 @@ def print_shares(
     }
     if not masks:
         raise ValueError(f'{args.coco!r} annotates none of the {len(images)} images.')
-    chosen = [tuple(boxes[i].tolist()) for i in masks]
+    # An image that could not be read has no box.
+    chosen = [tuple(b.tolist()) if b.isfinite().all() else None
+              for b in boxes[list(masks)]]  # fmt: skip
     print(f'Crops without a pixel of an object, {len(masks)} images:')
     for name, area in (('global', GLOBAL), ('local', LOCAL)):
         random = share_of_empty_crops(masks.values(), [None] * len(masks), area)

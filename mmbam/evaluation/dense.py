@@ -21,7 +21,8 @@ def train_dense(
 ) -> dict[str, Any]:
     """Train a config of mmdet or mmsegmentation and evaluate it at the end.
 
-    What is already there is returned as it is, so that an interrupted series goes on.
+    What is already there for the same settings is returned as it is, so that an
+    interrupted series goes on.
 
     Args:
         cfg (Config): With ``mmbam.PretrainedBackboneHook`` among its hooks; changed in
@@ -32,13 +33,10 @@ def train_dense(
             kept. Defaults to 4.
 
     Returns:
-        dict: ``metrics``, those of the config's evaluator, and ``samples``: for each of
-        the images ``path``, ``truth`` and ``prediction``; either of them is a dict of
+        dict: ``settings``, the config as text; ``metrics``, those of its evaluator;
+        and ``samples``: for each of the images ``path``, ``truth`` and ``prediction``; either of them is a dict of
         ``boxes``, ``labels`` and ``masks``, or a map of classes.
     """
-    outcome = Path(work_dir) / 'outcome.pkl'
-    if outcome.is_file():
-        return mmengine.load(outcome)
     cfg.work_dir = str(work_dir)
     cfg.log_level = 'ERROR'  # the progress line says enough
     name = '-'.join(Path(work_dir).parts[-2:])
@@ -46,6 +44,12 @@ def train_dense(
     for hook in cfg.custom_hooks:
         if hook.type == 'mmbam.PretrainedBackboneHook':
             hook.checkpoint = str(checkpoint)
+    outcome = Path(work_dir) / 'outcome.pkl'
+    if outcome.is_file():
+        result = mmengine.load(outcome)
+        if result['settings'] == cfg.pretty_text:
+            return result
+    settings = cfg.pretty_text  # before the runner adds its own
     runner = Runner.from_cfg(cfg)
     progress = ProgressHook(lines=5)
     runner.register_hook(progress)
@@ -62,7 +66,7 @@ def train_dense(
             samples += [_keep(sample) for sample in runner.model.test_step(batch)]
             if len(samples) >= pictures:
                 break
-    result = dict(metrics=metrics, samples=samples[:pictures])
+    result = dict(settings=settings, metrics=metrics, samples=samples[:pictures])
     mmengine.dump(result, outcome)
     return result
 

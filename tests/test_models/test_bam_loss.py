@@ -233,3 +233,10 @@ def test_ranks_together_equal_one_even_with_unequal_shares(splits):
         assert np.mean([value for value, _ in two]) == pytest.approx(one[0], rel=1e-9)
         grad = np.concatenate([grad for _, grad in two], axis=1) / 2
         np.testing.assert_allclose(grad, one[1], rtol=1e-7, atol=1e-10)
+
+
+def test_a_teacher_of_another_precision_is_taken():
+    z, teacher = latents(4), latents(2, seed=1)
+    loss = BAMLoss(4)(z, teacher.float())
+    assert loss.dtype == torch.float64
+    torch.testing.assert_close(loss, BAMLoss(4)(z, teacher), rtol=1e-5, atol=0)

@@ -56,6 +56,13 @@ def test_a_second_run_takes_what_is_there(chain):
     assert json.loads(before)['rows'] == json.loads(after)['rows']
 
 
+def test_a_head_trained_with_other_settings_is_trained_again(chain):
+    out, _, args = chain
+    printed, error = run_tool('chain.py', *args, '--segmentation-iters', 3)
+    assert error is None
+    assert 'Step 3/3' in printed and 'Epoch' not in printed
+
+
 def test_results_of_other_settings_are_not_taken_for_these(chain):
     out, _, args = chain
     _, error = run_tool('chain.py', *args, '--seed', 7)

@@ -6,6 +6,7 @@ from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
+from mmbam.models.losses.balance import SMALLEST_TAU
 from mmbam.registry import HOOKS
 
 
@@ -23,11 +24,14 @@ class TauBHook(Hook):
     """
 
     def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
-        for name, value in dict(start=start, end=end, epochs=epochs).items():
-            if not value > 0:
+        for name, value in dict(start=start, end=end).items():
+            if not value >= SMALLEST_TAU:
                 raise ValueError(
-                    f'{name} of TauBHook must be positive, but got {value}.'
+                    f'{name} of TauBHook must be at least {SMALLEST_TAU}, but got '
+                    f'{value}.'
                 )
+        if not epochs > 0:
+            raise ValueError(f'epochs of TauBHook must be positive, but got {epochs}.')
         self.start = start
         self.end = end
         self.epochs = epochs

@@ -141,6 +141,7 @@ class BAMLoss(nn.Module):
                 rows = z.detach()[: self.num_teacher_views]
             else:
                 rows = _by_view(z_target.detach(), self.num_teacher_views)
+                rows = rows.to(z.dtype)
             own_targets = F.normalize(rows[: self.num_target_views], dim=-1)
             targets, first_column = _gather_images(own_targets)
             num_images = targets.shape[1]
