@@ -34,8 +34,9 @@ def train_dense(
 
     Returns:
         dict: ``settings``, the config as text; ``metrics``, those of its evaluator;
-        and ``samples``: for each of the images ``path``, ``truth`` and ``prediction``; either of them is a dict of
-        ``boxes``, ``labels`` and ``masks``, or a map of classes.
+        and ``samples``: for each of the images ``path``, ``truth`` and ``prediction``,
+        of which either is a dict of ``boxes``, ``labels`` and ``masks``, or a map of
+        classes.
     """
     cfg.work_dir = str(work_dir)
     cfg.log_level = 'ERROR'  # the progress line says enough
