@@ -2,6 +2,7 @@
 
 from .bam import BAM
 from .caformer import CAFormer
+from .cls_vit import ClsViT
 from .dino import DINO, DINONeck
 from .features import pool_features
 from .head import BAMHead
@@ -19,6 +20,7 @@ __all__ = [
     'BAMNeck',
     'CAFormer',
     'ClsAndPatchesNeck',
+    'ClsViT',
     'DINO',
     'DINOLoss',
     'DINONeck',
