@@ -56,7 +56,7 @@ custom_hooks = [
     # Random crops for the first half of the run.
     dict(
         type='mmbam.LocalizeHook',
-        start_epoch=24,
+        start_epoch=25,
         interval=12,
         image_size=32,
         batch_size=200,
