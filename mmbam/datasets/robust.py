@@ -24,7 +24,7 @@ class TooManyReadErrors(InputError):
 
     def __init__(self, message: str) -> None:
         # A worker of a loader hands over its traceback, with the message at the end.
-        super().__init__(message.rpartition(f'{type(self).__name__}: ')[2])
+        super().__init__(message.rpartition(f'{type(self).__name__}: ')[2].strip())
 
 
 class ReadErrors:

@@ -11,6 +11,9 @@ from torch import nn
 
 from mmbam.checkpoints import load_backbone
 
+# Reads what pre-training reads; features of a data set with a hole are none.
+LOAD = dict(type='mmbam.LoadImage', max_errors=0)
+
 
 def build_frozen(
     cfg: Config, checkpoint: str | Path | None, source: str = 'auto'
@@ -87,7 +90,10 @@ def evaluation_dataset(
     if size is not None:
         pipeline = plain_pipeline(size)
     elif datasets['test'] and datasets['test'].get('pipeline'):
-        pipeline = datasets['test'].pipeline
+        pipeline = [
+            LOAD if step['type'].endswith('LoadImageFromFile') else step
+            for step in datasets['test'].pipeline
+        ]
     else:
         raise ValueError(
             f'{_name(cfg)} has no test pipeline (in a KNNHook, test_dataloader or '
@@ -106,8 +112,7 @@ def evaluation_dataset(
 def plain_pipeline(size: int) -> list[dict]:
     """The middle of an image, its shorter side resized to ``size``."""
     return [
-        # Reads what pre-training reads; features of a data set with a hole are none.
-        dict(type='mmbam.LoadImage', max_errors=0),
+        LOAD,
         dict(
             type='mmpretrain.ResizeEdge',
             scale=size,

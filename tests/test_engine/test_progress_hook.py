@@ -7,12 +7,15 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
+from mmengine.runner import IterBasedTrainLoop
 
 from mmbam.engine.hooks import ProgressHook
 
 
-def run(hook, iters=10, epochs=2):
-    runner = SimpleNamespace(iter=0, epoch=0, max_iters=iters, max_epochs=epochs)
+def run(hook, iters=10, epochs=2, loop=None):
+    runner = SimpleNamespace(
+        iter=0, epoch=0, max_iters=iters, max_epochs=epochs, train_loop=loop
+    )
     hook.before_train(runner)
     for runner.iter in range(iters):
         runner.epoch = runner.iter * epochs // iters
@@ -28,6 +31,13 @@ def test_plain_lines_where_there_is_no_terminal():
     assert lines[0].startswith('Epoch 1/2, loss 1.500, 20 %')
     assert lines[-1].startswith('Epoch 2/2, loss 1.500, 100 %')
     assert lines[-1].endswith('0 s left')
+
+
+def test_steps_are_counted_where_there_are_no_epochs():
+    loop = mock.Mock(spec=IterBasedTrainLoop)
+    with mock.patch('sys.stdout', io.StringIO()) as printed:
+        run(ProgressHook(lines=5), epochs=1, loop=loop)
+    assert printed.getvalue().startswith('Step 2/10, loss 1.500, 20 %')
 
 
 def test_one_updated_line_on_a_terminal():

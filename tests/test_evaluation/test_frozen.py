@@ -48,8 +48,8 @@ def test_a_knn_hook_names_the_data(made):
     cfg, *_ = made
     hook = dict(
         type='mmbam.KNNHook',
-        train_dataset=dict(type='A', pipeline=['plain']),
-        test_dataset=dict(type='B', pipeline=['plain']),
+        train_dataset=dict(type='A', pipeline=[dict(type='Plain')]),
+        test_dataset=dict(type='B', pipeline=[dict(type='Plain')]),
     )
     cfg.custom_hooks = [hook]
     for split in ('train', 'test'):

@@ -18,6 +18,21 @@ from tests.tiny import RESNET, VIT, WIDTH, make_views
 K = 20
 
 
+def clear(hub):
+    for key in ('epoch', 'iter', 'max_iters'):
+        if hub.get_info(key, None) is not None:
+            hub.pop_info(key)
+
+
+@pytest.fixture(autouse=True)
+def hub():
+    """Without what runs of other tests left there: a first epoch freezes prototypes."""
+    hub = MessageHub.get_current_instance()
+    clear(hub)
+    yield hub
+    clear(hub)
+
+
 def build(backbone=VIT, num_views=4, **kwargs) -> DINO:
     torch.manual_seed(0)
     model = MODELS.build(
@@ -145,15 +160,6 @@ def test_every_trainable_weight_gets_a_gradient(backbone, num_local):
             assert p.grad.isfinite().all() and p.grad.any(), name
         else:
             assert p.grad is None
-
-
-@pytest.fixture
-def hub():
-    hub = MessageHub.get_current_instance()
-    yield hub
-    for key in ('epoch', 'iter', 'max_iters'):
-        if hub.get_info(key, None) is not None:
-            hub.pop_info(key)
 
 
 def test_prototypes_stay_where_they_are_in_the_first_epoch(hub):
