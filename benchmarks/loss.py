@@ -26,6 +26,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.models import BAMLoss  # noqa: E402
 from tests.loss_oracle import bam_loss_oracle  # noqa: E402
 
@@ -62,17 +63,7 @@ def peak_memory(name: str, n: int, threads: int) -> int:
     loss = losses()[name]
     step(loss, *latents(name, 16))  # libraries make their buffers at first use
     inputs = latents(name, n)
-    Path('/proc/self/clear_refs').write_text('5')  # the peak starts at the present
-    before = memory_status('VmRSS')
-    step(loss, *inputs)
-    return memory_status('VmHWM') - before
-
-
-def memory_status(field: str) -> int:
-    for line in Path('/proc/self/status').read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise OSError(f'/proc/self/status has no field {field}.')
+    return peak_growth(lambda: step(loss, *inputs))
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.models import BAM, embed_views  # noqa: E402
 from tests.loss_oracle import bam_loss_oracle  # noqa: E402
 
@@ -169,17 +170,7 @@ def peak_memory(name: str, arch: str, batch: int, threads: int) -> int:
     """Bytes that model, optimiser and a step add to a process at their peak."""
     prepare(threads)
     gc.collect()
-    Path('/proc/self/clear_refs').write_text('5')  # the peak starts at the present
-    before = memory_status('VmRSS')
-    make_step(name, arch, batch)()
-    return memory_status('VmHWM') - before
-
-
-def memory_status(field: str) -> int:
-    for line in Path('/proc/self/status').read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise OSError(f'/proc/self/status has no field {field}.')
+    return peak_growth(lambda: make_step(name, arch, batch)())
 
 
 def prepare(threads: int) -> None:

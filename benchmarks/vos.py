@@ -30,6 +30,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.evaluation.video import hard_labels  # noqa: E402
 from mmbam.evaluation.video.neighbours import local_neighbours  # noqa: E402
 from mmbam.evaluation.video.propagation import average_labels  # noqa: E402
@@ -112,17 +113,7 @@ def peak_memory(name: str, last: list[int], num_context: int) -> int:
     torch.set_num_threads(1)
     RUNS[name]([1], 2)()  # libraries make their buffers at first use
     run = RUNS[name](last, num_context)
-    Path('/proc/self/clear_refs').write_text('5')  # the peak starts at the present
-    before = memory_status('VmRSS')
-    run()
-    return memory_status('VmHWM') - before
-
-
-def memory_status(field: str) -> int:
-    for line in Path('/proc/self/status').read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise OSError(f'/proc/self/status has no field {field}.')
+    return peak_growth(run)
 
 
 def main() -> None:

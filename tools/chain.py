@@ -20,7 +20,7 @@ from pathlib import Path
 warnings.filterwarnings('ignore', category=UserWarning, module='torch|mmdet|mmseg')
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for the demo
 
-from demo import CONFIGS, PAGE, RESULTS, START, introduce, make_world  # noqa: E402
+from demo import CONFIGS, PAGE, RESULTS, START, introduce, make_world, set_length  # noqa: E402
 from mmengine.config import Config  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table as Lines  # noqa: E402
@@ -95,11 +95,9 @@ def detector(args: argparse.Namespace, roots: dict) -> Config:
     annotations = str(Path(roots['coco'], 'annotations', 'instances_val2017.json'))
     cfg.val_evaluator.ann_file = cfg.test_evaluator.ann_file = annotations
     epochs = args.detection_epochs or cfg.train_cfg.max_epochs
-    for scheduler in cfg.param_scheduler:
-        if scheduler.end == cfg.train_cfg.max_epochs:
-            scheduler.end = epochs
+    set_length(cfg, 'max_epochs', epochs)
     # The evaluation at the end is asked for, not part of training.
-    cfg.train_cfg.update(max_epochs=epochs, val_interval=epochs + 1)
+    cfg.train_cfg.val_interval = epochs + 1
     cfg.default_hooks.checkpoint.interval = epochs
     return cfg
 
@@ -109,10 +107,8 @@ def segmentor(args: argparse.Namespace, roots: dict) -> Config:
     for part in ('train', 'val', 'test'):
         cfg[f'{part}_dataloader'].dataset.data_root = roots['ade20k']
     iters = args.segmentation_iters or cfg.train_cfg.max_iters
-    for scheduler in cfg.param_scheduler:
-        if scheduler.end == cfg.train_cfg.max_iters:
-            scheduler.end = iters
-    cfg.train_cfg.update(max_iters=iters, val_interval=iters + 1)
+    set_length(cfg, 'max_iters', iters)
+    cfg.train_cfg.val_interval = iters + 1
     cfg.default_hooks.checkpoint.interval = iters
     return cfg
 

@@ -80,6 +80,14 @@ class KeepStart(Hook):
         self.backbone = copy.deepcopy(runner.model.backbone)
 
 
+def set_length(cfg: Config, unit: str, length: int) -> None:
+    """Give a run and its schedules another length, in max_epochs or max_iters."""
+    for scheduler in cfg.param_scheduler:
+        if scheduler.end == cfg.train_cfg[unit]:
+            scheduler.end = length
+    cfg.train_cfg[unit] = length
+
+
 def load_config(args: argparse.Namespace, imagenet_root: str) -> Config:
     """The tiny config of a backbone, for this world, length and seed."""
     cfg = Config.fromfile(CONFIGS / f'bam_{args.backbone}_32px.py')
@@ -93,10 +101,7 @@ def load_config(args: argparse.Namespace, imagenet_root: str) -> Config:
             f'{cfg.train_dataloader.batch_size}: raise --patches.'
         )
     epochs = args.epochs or cfg.train_cfg.max_epochs
-    for scheduler in cfg.param_scheduler:
-        if scheduler.end == cfg.train_cfg.max_epochs:
-            scheduler.end = epochs
-    cfg.train_cfg.max_epochs = epochs
+    set_length(cfg, 'max_epochs', epochs)
     for hook in cfg.custom_hooks:
         if hook.type == 'mmbam.KNNHook':
             hook.train_dataset.data_root = imagenet_root
