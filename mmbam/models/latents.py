@@ -17,8 +17,10 @@ def embed_views(
 
     Args:
         backbone (nn.Module): f.
-        neck (nn.Module | None): g, the projector. It sees all views at once, so that a
-            batch norm in it averages over all of them. None for the bare embedding.
+        neck (nn.Module | None): g, the projector. It sees the views of one size at a
+            time, as the backbone does. A batch norm over all of them would allow two
+            points, one for all large and one for all small crops: without a teacher,
+            runs collapse to them. None for the bare embedding.
         views (Sequence[Tensor]): View by view, each of shape (n, c, h, w).
 
     Returns:
@@ -27,10 +29,11 @@ def embed_views(
     by_size: dict[torch.Size, list[int]] = {}
     for index, view in enumerate(views):
         by_size.setdefault(view.shape[-2:], []).append(index)
-    features: list[Tensor] = [None] * len(views)
+    latents: list[Tensor] = [None] * len(views)
     for indices in by_size.values():
-        pooled = pool_features(backbone(torch.cat([views[i] for i in indices])))
-        for index, part in zip(indices, pooled.chunk(len(indices))):
-            features[index] = part
-    embeddings = torch.cat(features)
-    return embeddings if neck is None else neck(embeddings)
+        z = pool_features(backbone(torch.cat([views[i] for i in indices])))
+        if neck is not None:
+            z = neck(z)
+        for index, part in zip(indices, z.chunk(len(indices))):
+            latents[index] = part
+    return torch.cat(latents)

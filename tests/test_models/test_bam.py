@@ -10,7 +10,7 @@ import torch
 from mmengine.logging import MessageHub
 from mmengine.registry import MODELS, DefaultScope
 
-from mmbam.models import BAM, CAFormer, EMATeacher, FrozenTeacher
+from mmbam.models import BAM, CAFormer, EMATeacher, FrozenTeacher, embed_views
 from tests.distributed import run_ranks
 from tests.tiny import RESNET, VIT, bam_config, make_views
 
@@ -58,14 +58,21 @@ def test_views_of_one_size_go_through_the_backbone_together():
 
 
 def test_latents_keep_the_order_of_the_views():
-    from mmbam.models import embed_views
-
     model = build().eval()
     a, b, c, d = make_views()
     mixed = embed_views(model.backbone, model.neck, [a, c, b, d]).chunk(4)
     for z, view in zip(mixed, [a, c, b, d]):
         alone = embed_views(model.backbone, model.neck, [view])
         torch.testing.assert_close(z, alone)
+
+
+def test_a_batch_norm_of_the_projector_sees_views_of_one_size_alone():
+    # Over both sizes together, one point for each would have mean 0 and deviation 1.
+    model = build(num_views=4, norm_cfg=dict(type='BN1d')).train()
+    large, small = make_views(num_global=2, num_local=0), make_views(num_global=0)
+    z = embed_views(model.backbone, model.neck, [*large, *(3 * s for s in small)])
+    for of_one_size in z.chunk(2):
+        assert of_one_size.mean(dim=0).abs().max() < 1e-5
 
 
 def test_what_is_frozen_is_frozen_before_a_distributed_wrapper_looks():
