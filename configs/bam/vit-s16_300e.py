@@ -7,9 +7,9 @@ _base_ = [
 model = dict(
     type='mmbam.BAM',
     # App. C: sine-cosine positions, frozen patch projection, as in MoCo v3, with its
-    # ViT-S of 12 heads.
+    # ViT-S of 12 heads. MoCoV3ViT, but the last block computes [cls] alone in training.
     backbone=dict(
-        type='MoCoV3ViT',
+        type='mmbam.ClsViT',
         arch='mocov3-small',
         img_size=224,
         patch_size=16,
