@@ -1,0 +1,168 @@
+"""What pays in a training step: ``python benchmarks/switches.py``.
+
+BAM's step (2 x 224 + 6 x 96 crops, moving average as teacher, AdamW) with each switch
+on against off, in alternating rounds; all else is as in the recipes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from mmpretrain.models.utils.attention import scaled_dot_product_attention_pyimpl
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.step import EIGHT, build, make_step, method, prepare  # noqa: E402
+from tests.loss_oracle import bam_loss_oracle  # noqa: E402
+
+NAME = 'BAM, multi-crop'
+RESNET = dict(type='ResNet', depth=50)
+
+
+def config(arch: str, **changes) -> dict:
+    """BAM's config; of the backbone, the loss or the neck something else."""
+    cfg, _ = method(NAME, 'ViT-S/16' if arch == 'ResNet-50' else arch)
+    if arch == 'ResNet-50':
+        cfg['backbone'] = RESNET
+        cfg['neck'].update(in_channels=2048, act_cfg=dict(type='ReLU'))
+    cfg['backbone'] = {**cfg['backbone'], **changes.get('backbone', {})}
+    cfg['head']['loss'] = {**cfg['head']['loss'], **changes.get('loss', {})}
+    return cfg
+
+
+def loop_over_parameters(model: nn.Module) -> None:
+    """The moving average, a parameter at a time."""
+    teacher = model.teacher
+
+    @torch.no_grad()
+    def update(backbone: nn.Module, neck: nn.Module, progress: float) -> None:
+        for mine, theirs in ((teacher.backbone, backbone), (teacher.neck, neck)):
+            for old, new in zip(mine.parameters(), theirs.parameters()):
+                old.mul_(0.995).add_(0.005 * new)
+
+    teacher.update = update
+
+
+def direct_loss(model: nn.Module) -> None:
+    """Whole matrices and autograd in place of the closed form."""
+
+    def forward(z: Tensor, z_target: Tensor) -> Tensor:
+        return bam_loss_oracle(
+            z, z_target, num_views=len(EIGHT), balance_rows='targets'
+        )
+
+    model.head.loss_module.forward = forward
+
+
+def written_out_attention(model: nn.Module) -> None:
+    """Attention as two products and a soft-max."""
+    for network in (model.backbone, model.teacher.backbone):
+        for layer in network.layers:
+            attn = layer.attn
+            attn.scaled_dot_product_attention = scaled_dot_product_attention_pyimpl
+
+
+def inference_mode(model: nn.Module) -> None:
+    """The teacher's forward pass in torch's inference mode."""
+    embed = model.teacher.forward
+    model.teacher.forward = lambda views: torch.inference_mode()(embed)(views).clone()
+
+
+def compile_backbones(model: nn.Module) -> None:
+    model.backbone.compile()
+    model.teacher.backbone.compile()
+
+
+def channels_last(model: nn.Module) -> None:
+    model.to(memory_format=torch.channels_last)
+
+
+def nothing(model: nn.Module) -> None:
+    """Leave the model as it is."""
+
+
+Side = dict
+# For each switch: with it, without it, and whether the recipes or tools have it on.
+# A side is a change of config, of the built model, or an option of AdamW.
+VIT_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
+    'last block computes [cls] alone': (
+        {},
+        dict(backbone=dict(type='MoCoV3ViT')),
+        True,
+    ),
+    'teacher sees the target views only': (
+        {},
+        dict(loss=dict(balance_rows='all')),
+        True,
+    ),
+    'loss in closed form': ({}, dict(model=direct_loss), True),
+    'multi-tensor moving average': ({}, dict(model=loop_over_parameters), True),
+    'fused attention': ({}, dict(model=written_out_attention), True),
+    'inference mode for the teacher': (dict(model=inference_mode), {}, False),
+    'multi-tensor AdamW': (dict(adamw=dict(foreach=True)), {}, False),
+    'fused AdamW': (dict(adamw=dict(fused=True)), {}, False),
+    'torch.compile of the backbones': (dict(model=compile_backbones), {}, False),
+}
+CNN_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
+    'channels_last': (dict(model=channels_last), {}, False),
+}
+
+
+def step_of(side: Side, arch: str, batch: int) -> Callable[[], None]:
+    model = build(config(arch, **side))
+    side.get('model', nothing)(model)
+    return make_step(model, dict(max_norm=0.3), EIGHT, batch, **side.get('adamw', {}))
+
+
+def seconds(step: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__.split('\n')[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument('--arch', choices=('ViT-S/16', 'ViT-Ti/16'), default='ViT-S/16')
+    parser.add_argument('--batch-size', type=int, default=4)
+    parser.add_argument('--rounds', type=int, default=5)
+    parser.add_argument('--threads', type=int, default=2)
+    args = parser.parse_args()
+    prepare(args.threads)
+    print(
+        f'Batch {args.batch_size}, {args.threads} threads, float32, torch '
+        f'{torch.__version__}: median of the ratios of {args.rounds} rounds, range'
+    )
+    rows = [(args.arch, *row) for row in VIT_SWITCHES.items()]
+    rows += [('ResNet-50', *row) for row in CNN_SWITCHES.items()]
+    for arch, name, (on, off, used) in rows:
+        make = partial(step_of, arch=arch, batch=args.batch_size)
+        try:
+            steps = [make(on), make(off)]
+            for step in steps:  # compilers start at the first whole batch
+                step()
+        except Exception as error:  # not every torch has every switch on every device
+            reason = ' '.join(str(error).split())[:60]
+            print(f'  {arch:<9} {name:<35} cannot be had here: {reason}')
+            continue
+        times = [[seconds(step) for step in steps] for _ in range(args.rounds)]
+        ratios = sorted(with_it / without for with_it, without in times)
+        print(
+            f'  {arch:<9} {name:<35} {statistics.median(ratios):.3f} x '
+            f'({ratios[0]:.3f} to {ratios[-1]:.3f}), {"on" if used else "off"} here',
+            flush=True,
+        )
+
+
+if __name__ == '__main__':
+    main()
