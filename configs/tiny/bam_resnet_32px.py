@@ -9,12 +9,13 @@ _base_ = [
 model = dict(
     type='mmbam.BAM',
     backbone=dict(
-        type='ResNet',
+        # A stem of 3 x 3: that of ImageNet would leave 8 x 8 of 32 x 32 positions.
+        type='ResNet_CIFAR',
         depth=18,
-        stem_channels=24,
-        base_channels=24,
+        stem_channels=16,
+        base_channels=16,
         num_stages=3,
-        strides=(1, 2, 2),
+        strides=(2, 2, 2),
         dilations=(1, 1, 1),
         out_indices=(2,),
         # The run is too short for blocks that start as the identity.
@@ -22,10 +23,13 @@ model = dict(
     ),
     neck=dict(
         type='mmbam.BAMNeck',
-        in_channels=96,
+        in_channels=64,
         hid_channels=512,
         out_channels=256,
         act_cfg=dict(type='ReLU'),
+        # The paper's projector has none beside a teacher. It spreads the latents from
+        # the first step on, which a run of a few hundred steps cannot wait for.
+        norm_cfg=dict(type='BN1d'),
     ),
     # A small batch has few targets: a lower temperature keeps B away from uniform.
     head=dict(

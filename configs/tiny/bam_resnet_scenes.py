@@ -11,10 +11,20 @@ _base_ = 'bam_resnet_32px.py'
 
 data_root = 'data/objects/coco/train2017'
 
-# A finer map: the objects are a few pixels wide.
 model = dict(
-    backbone=dict(num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(1,)),
-    neck=dict(in_channels=48),
+    backbone=dict(
+        _delete_=True,
+        type='ResNet',
+        depth=18,
+        stem_channels=24,
+        base_channels=24,
+        num_stages=2,
+        strides=(1, 2),
+        dilations=(1, 1),
+        out_indices=(1,),
+        zero_init_residual=False,
+    ),
+    neck=dict(in_channels=48, norm_cfg=None),
 )
 
 # Saturation, hue and grey do nothing to a grey image.

@@ -24,17 +24,17 @@ model = dict(
     data_preprocessor=dict(mean=[124.0] * 3, std=[60.0] * 3),
     backbone=dict(
         _delete_=True,
-        type='mmpretrain.ResNet',
+        type='mmpretrain.ResNet_CIFAR',
         depth=18,
-        stem_channels=24,
-        base_channels=24,
+        stem_channels=16,
+        base_channels=16,
         num_stages=3,
-        strides=(1, 2, 2),
+        strides=(2, 2, 2),
         dilations=(1, 1, 1),
-        out_indices=(0, 1, 2),
+        out_indices=(1, 2),  # strides 4 and 8
         zero_init_residual=False,
     ),
-    neck=dict(in_channels=[24, 48, 96], out_channels=channels, num_outs=4),
+    neck=dict(in_channels=[32, 64], out_channels=channels, num_outs=4),
     rpn_head=dict(
         in_channels=channels,
         feat_channels=channels,

@@ -16,7 +16,7 @@ model = dict(
         dict(
             type='mmseg.Feature2Pyramid',
             embed_dim=128,
-            rescales=[2, 1, 0.5, 0.25],  # of patches of 8 px: the strides of the ResNet
+            rescales=[2, 1, 0.5, 0.25],  # of patches of 8 px: strides 4 to 32
             norm_cfg=dict(type='SyncBN', requires_grad=True),
         ),
         dict(

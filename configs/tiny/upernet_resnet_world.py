@@ -22,23 +22,25 @@ model = dict(
     data_preprocessor=data_preprocessor,
     backbone=dict(
         _delete_=True,
-        type='mmpretrain.ResNet',
+        type='mmpretrain.ResNet_CIFAR',
         depth=18,
-        stem_channels=24,
-        base_channels=24,
+        stem_channels=16,
+        base_channels=16,
         num_stages=3,
-        strides=(1, 2, 2),
+        strides=(2, 2, 2),
         dilations=(1, 1, 1),
-        out_indices=(0, 1, 2),
+        out_indices=(1, 2),  # strides 4 and 8
         zero_init_residual=False,
     ),
     decode_head=dict(
-        in_channels=[24, 48, 96],
-        in_index=[0, 1, 2],
+        in_channels=[32, 64],
+        in_index=[0, 1],
         channels=48,
         num_classes=num_classes,
     ),
-    auxiliary_head=dict(in_channels=96, channels=48, num_classes=num_classes),
+    auxiliary_head=dict(
+        in_channels=64, in_index=1, channels=48, num_classes=num_classes
+    ),
 )
 
 train_pipeline = [

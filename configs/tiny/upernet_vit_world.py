@@ -15,11 +15,11 @@ model = dict(
     neck=dict(
         type='Feature2Pyramid',
         embed_dim=128,
-        rescales=[2, 1, 0.5, 0.25],  # of patches of 8 px: the strides of the ResNet
+        rescales=[2, 1, 0.5, 0.25],  # of patches of 8 px: strides 4 to 32
         norm_cfg=dict(type='SyncBN', requires_grad=True),
     ),
     decode_head=dict(in_channels=[128] * 4, in_index=[0, 1, 2, 3]),
-    auxiliary_head=dict(in_channels=128),
+    auxiliary_head=dict(in_channels=128, in_index=2),
 )
 
 optim_wrapper = dict(

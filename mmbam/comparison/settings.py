@@ -15,12 +15,13 @@ from mmbam.evaluation.splits import balanced_split
 # Networks for images of about 32 px, minutes on a CPU.
 BACKBONES = {
     'resnet': dict(
-        type='ResNet',
+        # A stem of 3 x 3: that of ImageNet would leave 8 x 8 of 32 x 32 positions.
+        type='ResNet_CIFAR',
         depth=18,
-        stem_channels=32,
-        base_channels=32,
+        stem_channels=16,
+        base_channels=16,
         num_stages=3,
-        strides=(1, 2, 2),
+        strides=(2, 2, 2),
         dilations=(1, 1, 1),
         out_indices=(2,),
         # Runs are too short for blocks that start as the identity.
