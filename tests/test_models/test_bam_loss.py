@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from mmbam.models import BAMLoss
+from mmbam.models.losses.balance import _Kernels
 from tests.distributed import run_ranks
 from tests.loss_oracle import bam_loss_oracle
+from tests.loss_oracle import mask as mask_of_oracle
 
 N, DIM = 12, 16
 
@@ -99,6 +102,44 @@ def test_rows_split_into_chunks_give_the_same(monkeypatch, remembered):
     torch.testing.assert_close(grad, expected[1])
 
 
+def test_balancing_computes_again_only_what_it_cannot_remember():
+    logits = [latents(1, n=2, dim=5, seed=seed) for seed in range(4)]
+    computed = []
+
+    def part(index, memory):
+        computed.append((index, memory is not None))
+        return logits[index].clone() if memory is None else memory.copy_(logits[index])
+
+    kernels = _Kernels([partial(part, index) for index in range(4)], space=20)
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [0, 1, 2, 3]):
+        for index, kernel in zip(order, kernels):
+            torch.testing.assert_close(kernel, 2 ** logits[index])
+    # Two of four fit: the first stays, the other place goes from one to the next, and
+    # the last of an iteration is the first of the following one.
+    assert [index for index, _ in computed] == [0, 1, 2, 3, 2, 1, 2, 3]
+    assert [reused for _, reused in computed] == [False] * 2 + [True] * 6
+
+
+@pytest.mark.parametrize('tau', [0.1, 0.01])
+@pytest.mark.parametrize('mask', ['exclude', 'zero', None])
+@pytest.mark.parametrize('teacher', [False, True])
+def test_single_precision_loses_little_to_a_double_precision_oracle(tau, mask, teacher):
+    n, num_views = 256, 4  # images in groups of eight
+    centres = latents(1, n=n // 8, dim=64, seed=2).repeat_interleave(8, dim=0)
+    z = latents(num_views, n=n, dim=64) + centres.repeat(num_views, 1)
+    z_target = latents(num_views, n=n, dim=64, seed=1) + centres.repeat(num_views, 1)
+    z_target = z_target if teacher else None
+    arguments = dict(
+        num_views=num_views, tau=tau, positive_mask=mask, balance_rows='all'
+    )
+    expected, expected_grad = loss_and_grad(bam_loss_oracle, z, z_target, **arguments)
+    value, grad = loss_and_grad(
+        BAMLoss(**arguments), z.float(), z_target.float() if teacher else None
+    )
+    assert value == pytest.approx(expected, rel=1e-6)
+    assert (grad - expected_grad).norm() < 1e-5 * expected_grad.norm()
+
+
 @pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize('tau_b', [0.05, 0.03, 0.02, 0.005])
 @pytest.mark.parametrize('teacher', [False, True])
@@ -146,6 +187,18 @@ def test_entropies_are_those_of_a_and_b():
     assert loss.stats['entropy_b'].item() == pytest.approx(uniform, rel=1e-3)
     loss(torch.randn(2 * 64, 8, dtype=torch.float64))
     assert loss.stats['entropy_b'] < loss.stats['entropy_a'] < uniform
+
+
+@pytest.mark.parametrize('mask', ['exclude', 'zero', None])
+@pytest.mark.parametrize('global_norm', [True, False])
+def test_entropy_of_a_is_that_of_the_whole_matrix(mask, global_norm):
+    z, z_target = latents(3), latents(2, seed=1)
+    loss = BAMLoss(3, positive_mask=mask, global_norm=global_norm)
+    loss(z, z_target)
+    s = torch.nn.functional.normalize(z) @ torch.nn.functional.normalize(z_target).T
+    s = mask_of_oracle(s, 6, mask).view(3 * 6, 1 if global_norm else 2, -1)
+    entropy = torch.special.entr((s / loss.tau).softmax(dim=-1)).sum(dim=-1).mean()
+    assert loss.stats['entropy_a'].item() == pytest.approx(entropy.item(), rel=1e-9)
 
 
 def test_evaluation_without_gradient_gives_the_same_value():

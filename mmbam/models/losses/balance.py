@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from mmengine.dist import all_reduce
@@ -17,69 +17,81 @@ SMALLEST_TAU = 0.004
 
 # Rows that are not asked for are needed again in every iteration. So many times the
 # size of the result is spent on remembering them, the others are computed again.
-REMEMBERED = 2.25
+REMEMBERED = 2.5
 
 
 def balance(
-    logits: Tensor,
+    blocks: Sequence[Tensor],
     iters: int,
     more_rows: Sequence[Callable[[Tensor | None], Tensor]] = (),
-) -> Tensor:
-    """Balance ``exp(logits)``: columns to equal sums, then rows to sum 1.
+) -> None:
+    """Balance ``2 ** block`` in place: columns to equal sums, then rows to sum 1.
 
     Column sums are taken over the rows of all ranks.
 
     Args:
-        logits (Tensor): Cosine similarities divided by tau_b, of shape (R, M, G, C): R
-            groups of M rows against G groups of C columns; each of the R x G blocks is
-            balanced on its own. It is overwritten.
+        blocks (Sequence[Tensor]): Matrices that are balanced each on its own, all of
+            one shape (M, C). They hold cosine similarities divided by
+            ``tau_b * ln(2)``, and B afterwards.
         iters (int): Number of iterations. The last step of each is the rows'.
-        more_rows (Sequence[Callable]): Each computes the logits of further rows that
-            count for the sums of the columns but are not asked for, of shape
-            (R, m, G, C); into the tensor that it gets, unless that is None. Defaults
-            to no further rows.
-
-    Returns:
-        Tensor: B, of the shape of ``logits``, whose rows sum to 1 in every block.
+        more_rows (Sequence[Callable]): Each computes the logarithms of further rows of
+            the only block, which count for the sums of the columns but are not asked
+            for, of shape (m, C); into the tensor that it gets, unless that is None.
+            Defaults to no further rows.
     """
-    kernel = logits.exp_()
-    remembered: dict[int, Tensor] = {}
-    space = REMEMBERED * kernel.numel()
-    scratch = None  # fresh memory for every part would cost more than its product
-
-    def kernel_of_more(index: int) -> Tensor:
-        nonlocal space, scratch
-        if index in remembered:
-            return remembered[index]
-        part = more_rows[index](scratch).exp_()
-        if part.numel() <= space:
-            space -= part.numel()
-            remembered[index] = part
-        else:
-            scratch = part
-        return part
-
-    rows, columns = kernel.new_ones(kernel.shape[:3]), None
+    kernels = [block.exp2_() for block in blocks]
+    more_kernels = _Kernels(more_rows, REMEMBERED * kernels[0].numel())
+    num_rows = len(kernels[0])
+    rows, columns = kernels[0].new_ones(len(kernels), num_rows), None
     for _ in range(iters):
-        sums, num_rows = _column_sums(kernel, rows), kernel.shape[1]
-        for part in map(kernel_of_more, range(len(more_rows))):
-            sums += _column_sums(part, _scale_rows(part, columns))
-            num_rows += part.shape[1]
+        sums = torch.stack([k.T @ scale for k, scale in zip(kernels, rows)])
+        count = num_rows
+        for part in more_kernels:
+            sums[0].addmv_(part.T, _row_scales(part, columns))
+            count += len(part)
         all_reduce(sums)
         # Not to 1: what more rows than columns add would grow with every iteration.
-        columns = sums.reciprocal_().mul_(num_rows / kernel.shape[1])
-        rows = _scale_rows(kernel, columns)
-    return kernel.mul_(rows.unsqueeze(-1)).mul_(columns.unsqueeze(1))
+        columns = sums.reciprocal_().mul_(count / num_rows)
+        rows = [1 / (k @ scale) for k, scale in zip(kernels, columns)]
+    for kernel, row, column in zip(kernels, rows, columns):
+        kernel.mul_(row.unsqueeze(1)).mul_(column)
 
 
-def _column_sums(kernel: Tensor, rows: Tensor) -> Tensor:
-    return torch.einsum('rmgc,rmg->rgc', kernel, rows)
-
-
-def _scale_rows(kernel: Tensor, columns: Tensor | None) -> Tensor:
+def _row_scales(part: Tensor, columns: Tensor | None) -> Tensor:
     if columns is None:
-        return kernel.new_ones(kernel.shape[:3])
-    return torch.einsum('rmgc,rgc->rmg', kernel, columns).reciprocal_()
+        return part.new_ones(len(part))
+    return torch.mv(part, columns[0]).reciprocal_()
+
+
+class _Kernels:
+    """``2 ** logits`` part by part, for as often as it is asked for.
+
+    Args:
+        parts (Sequence[Callable]): As ``more_rows`` of :func:`balance`.
+        space (float): How many numbers are remembered.
+    """
+
+    def __init__(self, parts: Sequence[Callable], space: float) -> None:
+        self.parts = parts
+        self.space = space
+        self.kernels: dict[int, Tensor] = {}
+        self.replaceable = -1
+        self.order = range(len(parts))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        # Back and forth: the last part is still there when it comes first.
+        order, self.order = self.order, self.order[::-1]
+        for index in order:
+            if index not in self.kernels:
+                # Fresh memory for every part would cost more than its product.
+                memory = self.kernels.pop(self.replaceable, None)
+                kernel = self.parts[index](memory).exp2_()
+                self.kernels[index] = kernel
+                if memory is None:
+                    self.space -= kernel.numel()
+                if self.space < kernel.numel():  # the next one takes its place
+                    self.replaceable = index
+            yield self.kernels[index]
 
 
 def keep_top_k(b: Tensor, k: int) -> Tensor:
@@ -110,5 +122,5 @@ def entropy(b: Tensor) -> Tensor:
     tiny = torch.finfo(b.dtype).tiny
     total = b.new_zeros(())
     for part in b.flatten().split(CPU_CHUNK):
-        total -= torch.dot(part, part.clamp_min(tiny).log_())
+        total -= part.clamp_min(tiny).log_().mul_(part).sum()
     return total / b.shape[:3].numel()

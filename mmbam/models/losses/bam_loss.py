@@ -13,6 +13,7 @@ from mmbam.registry import MODELS
 
 from .attention import (
     EXCLUDED,
+    LN_2,
     POSITIVE_MASKS,
     mask_positives,
     rows_at_once,
@@ -185,47 +186,45 @@ class BAMLoss(nn.Module):
         self, rows: Tensor, targets: Tensor, first_column: int
     ) -> Tensor:
         """B of this rank's target views, shape (T, n, G, C)."""
-        num_targets, num_images, dim = targets.shape
+        num_targets, _, dim = targets.shape
         groups = 1 if self.global_norm else num_targets
         columns = targets.reshape(-1, dim)
-        num_columns = len(columns) // groups
-        tau = self.tau_b if self.balanced else self.tau
-        double = self.balanced and tau < SMALLEST_TAU_FLOAT32
+        tau = self.tau_b * LN_2 if self.balanced else self.tau
+        double = self.balanced and self.tau_b < SMALLEST_TAU_FLOAT32
 
         def logits(view: Tensor, first_row: int = 0, out: Tensor | None = None):
-            s = torch.mm(F.normalize(view, dim=-1).div_(tau), columns.T, out=out)
+            if out is not None and len(out) != len(view):
+                out = None
+            s = F.normalize(view, dim=-1).div_(tau)
+            s = torch.mm(s, columns.T, out=None if double else out)
             if self.positive_mask is not None:
                 value = EXCLUDED if self.positive_mask == 'exclude' else 0.0
                 mask_positives(s, first_row, first_column, num_targets, value)
-            return s.double() if double else s
+            if double:
+                return s.double() if out is None else out.copy_(s)
+            return s
 
-        def block(view: Tensor, first_row: int, out: Tensor | None) -> Tensor:
-            fits = out is not None and out.shape[1] == len(view) and not double
-            out = out.view(len(view), -1) if fits else None
-            return logits(view, first_row, out).view(1, len(view), 1, -1)
-
-        s = columns.new_empty(num_targets, rows.shape[1], len(columns))
+        dtype = torch.float64 if double else columns.dtype
+        s = columns.new_empty(num_targets, rows.shape[1], len(columns), dtype=dtype)
         for view, out in zip(rows, s):
             logits(view, out=out)
-        shape = s.shape[:2] + (groups, -1)
+        b = s.view(*s.shape[:2], groups, -1)
         if not self.balanced:
-            b = s.view(shape).softmax(dim=-1)
-        else:
+            b = b.softmax(dim=-1)
+        elif not self.global_norm:
             # A pair of views that is balanced on its own knows of no other rows.
-            other_views = rows[num_targets:] if self.global_norm else ()
-
+            balance(
+                [block for row in b for block in row.unbind(1)], self.sinkhorn_iters
+            )
+        else:
             size = rows_at_once(columns)
             more_rows = [
-                partial(block, view[start : start + size], start)
-                for view in other_views
+                partial(logits, view[start : start + size], start)
+                for view in rows[num_targets:]
                 for start in range(0, len(view), size)
             ]
-            b = balance(
-                (s.double() if double else s).view(groups, -1, groups, num_columns),
-                self.sinkhorn_iters,
-                more_rows,
-            )
-            b = b.to(columns.dtype).view(shape)
+            balance([s.flatten(0, 1)], self.sinkhorn_iters, more_rows)
+        b = b.to(columns.dtype)
         return keep_top_k(b, self.top_k) if self.top_k else b
 
 

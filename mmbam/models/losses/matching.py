@@ -15,7 +15,7 @@ import torch
 from mmengine.dist import all_reduce
 from torch import Tensor
 
-from .attention import EXCLUDED, mask_positives, rows_at_once
+from .attention import EXCLUDED, LN_2, mask_positives, rows_at_once
 
 
 class MatchAttention(torch.autograd.Function):
@@ -54,22 +54,26 @@ class MatchAttention(torch.autograd.Function):
         num_views, n, dim = z.shape
         num_targets, _, groups, _ = b.shape
         columns = targets.reshape(-1, dim)
-        b = b.reshape(num_targets, n, -1)
         inverse_norm = z.norm(dim=-1, keepdim=True).clamp_min_(1e-12).reciprocal_()
-        scale = scale / groups
+        tau = tau * LN_2  # everything is counted in bits,
+        scale = scale * LN_2 / groups  # and becomes nats again at the end
         rows = rows_at_once(columns)
 
-        grad_z = torch.zeros_like(z)
+        grad_z = torch.empty_like(z)
         grad_columns = torch.zeros_like(columns) if own_targets else None
         loss, entropy = z.new_zeros(()), z.new_zeros(())
         # Fresh memory for every part would cost as much as what is done with it.
-        buffers = z.new_empty(3, min(rows, n), len(columns))
-        # A lone target view has nothing to be matched with.
-        views = range(num_views) if num_targets > 1 else range(1, num_views)
+        buffers = b.new_empty(4, min(rows, n), *b.shape[2:])
+        views = range(num_views)
+        if num_targets == 1:  # a lone target view has nothing to be matched with
+            views = range(1, num_views)
+            grad_z[0] = 0
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            s, target_of_view, product = buffers[:, : part.stop - start]
-            all_targets = b[:, part].sum(dim=0)
+            of_part = buffers[:, : part.stop - start]
+            blocks, product, all_targets, target_of_view = of_part
+            s = blocks.flatten(1)  # the same numbers, for products with the columns
+            torch.sum(b[:, part], dim=0, out=all_targets)
             for view in views:
                 count, target = num_targets, all_targets
                 if view < num_targets:
@@ -80,34 +84,37 @@ class MatchAttention(torch.autograd.Function):
                 if positive_mask is not None:
                     value = EXCLUDED / tau if positive_mask == 'exclude' else 0.0
                     mask_positives(s, start, first_column, num_targets, value)
-                matched = torch.mul(target, s, out=product).sum()
-                blocks = s.view(len(s), groups, -1)
-                peak = blocks.amax(dim=-1, keepdim=True)
-                exp_sum = blocks.sub_(peak).exp_().sum(dim=-1, keepdim=True)
-                logsumexp = peak.add_(exp_sum.log()).sum()
-                loss += count * logsumexp - matched
-                blocks.mul_(exp_sum.reciprocal_().mul_(count))
-                grad_s = s.sub_(target)
+                # Rows of A and B sum to 1: s may be counted from its largest.
+                blocks.sub_(blocks.amax(dim=-1, keepdim=True))
+                # torch.dot would save a pass, but loses digits of a sum this long.
+                matched = torch.mul(target, blocks, out=product).sum()
+                exp_sum = blocks.exp2_().sum(dim=-1, keepdim=True)
+                log_sum = exp_sum.log2().sum()
+                loss += count * log_sum - matched
+                # From here on s holds target - count * a, the gradient's negative.
+                per_sum = exp_sum.reciprocal_()
+                torch.addcmul(target, blocks, per_sum, value=-count, out=blocks)
                 if positive_mask == 'zero':  # a constant has no gradient
-                    mask_positives(grad_s, start, first_column, num_targets, 0.0)
-                grad = torch.mm(grad_s, columns, out=grad_z[view, part])
-                # <count * a - target, s>, which the gradient holds, plus <target, s>.
-                attended = torch.dot(grad.flatten(), source.flatten()) + matched
-                entropy += logsumexp - attended / count
+                    mask_positives(s, start, first_column, num_targets, 0.0)
+                grad = torch.mm(s, columns, out=grad_z[view, part])
+                # Summed over the rows, this is <target - count * a, similarities>.
+                along = (grad * source).sum(dim=-1, keepdim=True)
+                entropy += log_sum - (matched - along.sum()) / count
                 if grad_columns is not None:
-                    grad_columns.addmm_(grad_s.T, source)
-        grad_z.div_(tau)
+                    grad_columns.addmm_(s.T, source, alpha=-scale)
+                # The length of z changes nothing; source is z / (|z| * tau).
+                grad.addcmul_(source, along, value=-(tau**2))
+                grad.mul_(inverse_norm[view, part] * (-scale / tau))
         if grad_columns is not None:
             # Every rank's loss depends on this rank's targets. Reduced here, not in
             # backward, so that no collective can meet those of the gradients.
             all_reduce(grad_columns)
-            own = grad_columns.view_as(targets)[:, first_column : first_column + n]
-            grad_z[:num_targets].add_(own)
-        for g, x, inverse in zip(grad_z, z, inverse_norm):
-            x = x * inverse
-            g.sub_(x.mul_((x * g).sum(dim=-1, keepdim=True))).mul_(inverse * scale)
+            own = slice(first_column, first_column + n)
+            grad, x = grad_columns.view_as(targets)[:, own], targets[:, own]
+            grad = grad - x * (x * grad).sum(dim=-1, keepdim=True)
+            grad_z[:num_targets].addcmul_(grad, inverse_norm[:num_targets])
         ctx.grad_z = grad_z
-        entropy = entropy / (len(views) * n * groups)
+        entropy = entropy * (LN_2 / (len(views) * n * groups))
         ctx.mark_non_differentiable(entropy)
         return loss * scale, entropy
 
