@@ -1,5 +1,11 @@
 # Every target sets up what it needs, in VENV, and mends it where it is broken.
-VENV ?= .venv
+# classic: torch 2.1 and OpenMMLab's own last releases; modern: this year's torch and the
+# maintained forks. Each has an environment of its own (see also tools/env.sh).
+STACK ?= classic
+ifeq ($(filter classic modern,$(STACK)),)
+$(error STACK must be classic or modern, not '$(STACK)')
+endif
+VENV ?= $(if $(filter modern,$(STACK)),.venv-modern,.venv)
 PYTHON ?= $(shell for p in python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null \
 	&& echo $$p && break; done)
@@ -22,12 +28,15 @@ help:
 	@echo 'make core    only set up what pre-training needs'
 	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
 	@echo 'make clean   remove caches and build files; the environment stays'
-	@echo 'VENV=folder (default .venv) and PYTHON=python3.11 choose where and with what.'
+	@echo 'STACK=classic (default: torch 2.1, OpenMMLab as released) or STACK=modern (this'
+	@echo '             year'\''s torch, maintained forks), each in its own environment.'
+	@echo 'VENV=folder (default .venv or .venv-modern) and PYTHON=python3.11 choose where'
+	@echo '             and with what.'
 
 core dense:
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 was not found: install it or pass' \
 		'PYTHON=/path/to/python3.11.' >&2; exit 1; }
-	@'$(PYTHON)' tools/setup_env $@ --venv '$(VENV)'
+	@'$(PYTHON)' tools/setup_env $@ --stack $(STACK) --venv '$(VENV)'
 
 demo: core
 	$(RUN) tools/demo.py $(DEMO_ARGS)
