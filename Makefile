@@ -16,7 +16,7 @@ CHAIN_ARGS ?=
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chain test lint clean core dense
+.PHONY: help demo chain test cross lint clean core dense
 
 help:
 	@echo 'make demo    pre-train a tiny network on made images and show what it learned'
@@ -24,6 +24,7 @@ help:
 	@echo 'make chain   the same, then detection, segmentation and videos with the result'
 	@echo '             (CHAIN_ARGS="...": see tools/chain.py --help)'
 	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
+	@echo 'make cross   set up both stacks; checkpoints of each resume on the other'
 	@echo 'make lint    check the style alone'
 	@echo 'make core    only set up what pre-training needs'
 	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
@@ -47,6 +48,14 @@ chain: dense
 test: dense
 	$(RUN) -m ruff check .
 	OMP_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
+
+# A sub-make each: the two environments never meet in one.
+cross:
+	@$(MAKE) --no-print-directory dense STACK=classic
+	@$(MAKE) --no-print-directory dense STACK=modern
+	MMBAM_PYTHON_CLASSIC='$(CURDIR)/.venv/bin/python' \
+	MMBAM_PYTHON_MODERN='$(CURDIR)/.venv-modern/bin/python' \
+	OMP_NUM_THREADS=1 $(RUN) -m pytest tests/test_stacks.py
 
 lint: dense
 	$(RUN) -m ruff check .
