@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,7 @@ def test_dist_train_runs_on_two_processes(world, tmp_path):
         ['tools/dist_train.sh', CONFIG, '2', '--work-dir', tmp_path]
         + ['--cfg-options', *arguments],
         cwd=ROOT,
+        env={**os.environ, 'PYTHON': sys.executable},
         capture_output=True,
         text=True,
     )
