@@ -13,6 +13,7 @@ import pytest
 import torch
 from mmengine.logging import HistoryBuffer
 from mmengine.runner import CheckpointLoader
+from mmengine.runner.checkpoint import load_from_local
 
 from mmbam.checkpoints import load_training_checkpoint, read_weights, use_safe_loading
 from mmbam.checkpoints.weights_only import _RestrictedPickle
@@ -41,8 +42,9 @@ def training_state() -> dict:
 
 @pytest.fixture
 def schemes(monkeypatch):
-    """Leaves mmengine's own loaders in place after the test."""
+    """mmengine's own loader, also where another test has built a runner."""
     monkeypatch.setattr(CheckpointLoader, '_schemes', {**CheckpointLoader._schemes})
+    CheckpointLoader.register_scheme('', load_from_local, force=True)
 
 
 @pytest.mark.parametrize('zipped', [True, False])
