@@ -40,7 +40,8 @@ PYTHON = (3, 11)  # torch 2.1 has no wheels for newer ones, the lock none for ol
 FORK = 'onedl-mmcv'
 MMCV = ('mmcv', 'mmcv-lite', FORK)  # all write into the folder mmcv
 MISSING = 'is not installed'  # as check.py says it
-GIGABYTES = 7  # what a fresh environment takes; torch brings its CUDA libraries
+# What a fresh environment takes; torch brings its CUDA libraries.
+GIGABYTES = {'classic': 7, 'modern': 9}
 
 
 class SetupError(RuntimeError):
@@ -180,9 +181,10 @@ class Environment:
             say(f'{self.folder} does not work, making it anew')
             shutil.rmtree(self.folder)
         free = shutil.disk_usage(existing_parent(self.folder)).free / 2**30
-        if free < GIGABYTES:
+        needed = GIGABYTES[self.stack]
+        if free < needed:
             raise SetupError(
-                f'About {GIGABYTES} GB are needed for {self.folder}, {free:.1f} GB are '
+                f'About {needed} GB are needed for {self.folder}, {free:.1f} GB are '
                 'free: make room or pass another folder with VENV=...'
             )
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -256,7 +258,7 @@ def install(
     todo = [lines[n] for n in lines if n in problems and n not in (*MMCV, *tools)]
     if todo:
         fresh = len(todo) > 50
-        time_needed = 'about 3 GB to fetch, 3 to 10 minutes' if fresh else 'a moment'
+        time_needed = '3 to 4 GB to fetch, 3 to 10 minutes' if fresh else 'a moment'
         say(f'installing {len(todo)} of the {part} packages: {time_needed}')
         env.pip('install', '--no-deps', *todo, purpose=f'install the {part} packages')
 
