@@ -209,15 +209,17 @@ def test_make_says_what_it_can_do_and_what_is_missing():
 def test_every_stack_has_one_environment_everywhere():
     """In the Makefile, in the set-up and in what tools/*.sh start."""
     source = 'source tools/env.sh && echo $PYTHON'
+    # The tests may run under a make that was given any of these.
+    given = ('PYTHON', 'STACK', 'VENV', 'MAKEFLAGS', 'MAKEOVERRIDES', 'MFLAGS')
+    env = {k: v for k, v in os.environ.items() if k not in given}
+    run = dict(cwd=ROOT, capture_output=True, text=True)
     for stack, folder in setup_env.STACKS.items():
-        made = subprocess.run(
-            ['make', '-n', 'demo', f'STACK={stack}', 'PYTHON=python3.11'],
-            **(run := dict(cwd=ROOT, capture_output=True, text=True)),
-        )
+        command = ['make', '-n', 'demo', f'STACK={stack}', 'PYTHON=python3.11']
+        made = subprocess.run(command, env=env, **run)
         assert f"tools/setup_env core --stack {stack} --venv '{folder}'" in made.stdout
         assert f"'{folder}/bin/python' tools/demo.py" in made.stdout
-        env = {k: v for k, v in os.environ.items() if k != 'PYTHON'}
-        done = subprocess.run(['bash', '-c', source], env=dict(env, STACK=stack), **run)
+        command = ['bash', '-c', source]
+        done = subprocess.run(command, env=dict(env, STACK=stack), **run)
         python = ROOT / folder / 'bin/python'
         if python.exists():
             assert done.stdout.strip() == str(python)
