@@ -1,5 +1,11 @@
 # Every target sets up what it needs, in VENV, and mends it where it is broken.
-VENV ?= .venv
+# classic: torch 2.1 and OpenMMLab's own last releases; modern: this year's torch and the
+# maintained forks. Each has an environment of its own (see also tools/env.sh).
+STACK ?= classic
+ifeq ($(filter classic modern,$(STACK)),)
+$(error STACK must be classic or modern, not '$(STACK)')
+endif
+VENV ?= $(if $(filter modern,$(STACK)),.venv-modern,.venv)
 PYTHON ?= $(shell for p in python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null \
 	&& echo $$p && break; done)
@@ -10,7 +16,7 @@ CHAIN_ARGS ?=
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chain test lint clean core dense
+.PHONY: help demo chain test cross lint clean core dense
 
 help:
 	@echo 'make demo    pre-train a tiny network on made images and show what it learned'
@@ -18,16 +24,20 @@ help:
 	@echo 'make chain   the same, then detection, segmentation and videos with the result'
 	@echo '             (CHAIN_ARGS="...": see tools/chain.py --help)'
 	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
+	@echo 'make cross   set up both stacks; checkpoints of each resume on the other'
 	@echo 'make lint    check the style alone'
 	@echo 'make core    only set up what pre-training needs'
 	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
 	@echo 'make clean   remove caches and build files; the environment stays'
-	@echo 'VENV=folder (default .venv) and PYTHON=python3.11 choose where and with what.'
+	@echo 'STACK=classic (default: torch 2.1, OpenMMLab as released) or STACK=modern (this'
+	@echo '             year'\''s torch, maintained forks), each in its own environment.'
+	@echo 'VENV=folder (default .venv or .venv-modern) and PYTHON=python3.11 choose where'
+	@echo '             and with what.'
 
 core dense:
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 was not found: install it or pass' \
 		'PYTHON=/path/to/python3.11.' >&2; exit 1; }
-	@'$(PYTHON)' tools/setup_env $@ --venv '$(VENV)'
+	@'$(PYTHON)' tools/setup_env $@ --stack $(STACK) --venv '$(VENV)'
 
 demo: core
 	$(RUN) tools/demo.py $(DEMO_ARGS)
@@ -38,6 +48,14 @@ chain: dense
 test: dense
 	$(RUN) -m ruff check .
 	OMP_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
+
+# A sub-make each: the two environments never meet in one.
+cross:
+	@$(MAKE) --no-print-directory dense STACK=classic
+	@$(MAKE) --no-print-directory dense STACK=modern
+	MMBAM_PYTHON_CLASSIC='$(CURDIR)/.venv/bin/python' \
+	MMBAM_PYTHON_MODERN='$(CURDIR)/.venv-modern/bin/python' \
+	OMP_NUM_THREADS=1 $(RUN) -m pytest tests/test_stacks.py
 
 lint: dense
 	$(RUN) -m ruff check .

@@ -16,6 +16,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import Runner
 
+from mmbam.checkpoints import load_training_checkpoint
 from mmbam.datasets.world import make_world
 from mmbam.datasets.world.coco_categories import COCO_CATEGORIES
 from mmbam.datasets.world.layouts import mask_to_box, mask_to_rle
@@ -240,7 +241,7 @@ def test_trains_and_is_tested_from_its_checkpoint(
 
 def half_of(checkpoint: Path, out: Path) -> None:
     """The file of an interrupted copy: the last weights are missing."""
-    state = torch.load(checkpoint)['state_dict']
+    state = load_training_checkpoint(checkpoint)['state_dict']
     names = [name for name in state if name.startswith('teacher.')]
     torch.save({name: state[name] for name in names[: len(names) // 2]}, out)
 
@@ -277,8 +278,9 @@ def test_the_student_is_taken_by_choice(world, tiny_checkpoints, tmp_path):
     cfg.optim_wrapper.optimizer.update(lr=0.0, weight_decay=0.0)
     runner = build_runner(cfg)
     runner.train()
-    student = torch.load(hook['checkpoint'])['state_dict']['backbone.conv1.weight']
-    assert torch.equal(runner.model.backbone.conv1.weight, student)
+    student = load_training_checkpoint(hook['checkpoint'])['state_dict']
+    expected = student['backbone.conv1.weight']
+    assert torch.equal(runner.model.backbone.conv1.weight, expected)
 
 
 def write_scenes(root: Path, sizes: list[tuple[int, int]], annotate=True) -> dict:

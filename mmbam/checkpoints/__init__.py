@@ -4,5 +4,13 @@ from .conversion import convert_checkpoint
 from .loading import load_backbone
 from .reading import read_weights
 from .selection import select_backbone
+from .weights_only import load_training_checkpoint, use_safe_loading
 
-__all__ = ['convert_checkpoint', 'load_backbone', 'read_weights', 'select_backbone']
+__all__ = [
+    'convert_checkpoint',
+    'load_backbone',
+    'load_training_checkpoint',
+    'read_weights',
+    'select_backbone',
+    'use_safe_loading',
+]

@@ -66,12 +66,7 @@ def _read(path: Path) -> Any:
         from safetensors.torch import load_file
 
         return load_file(path)
-    # Before torch 2.6 these two forms got past weights_only (CVE-2025-32434).
-    if _is_torchscript(path) or tarfile.is_tarfile(path):
-        raise ValueError(
-            f'{str(path)!r} is a TorchScript or tar archive, which cannot be read '
-            'without running what is in it: save its state dict with torch.save.'
-        )
+    refuse_archive(path)
     try:
         try:
             return torch.load(path, map_location='cpu', weights_only=True)
@@ -85,6 +80,18 @@ def _read(path: Path) -> Any:
             f'{str(path)!r} is not a checkpoint that torch can read '
             f'({type(error).__name__}).'
         ) from error
+
+
+def refuse_archive(path: Path) -> None:
+    """Refuse the forms that get past ``weights_only`` before torch 2.6.
+
+    See CVE-2025-32434.
+    """
+    if _is_torchscript(path) or tarfile.is_tarfile(path):
+        raise ValueError(
+            f'{str(path)!r} is a TorchScript or tar archive, which cannot be read '
+            'without running what is in it: save its state dict with torch.save.'
+        )
 
 
 def _is_torchscript(path: Path) -> bool:

@@ -17,7 +17,7 @@ from mmengine.model import is_model_wrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmbam.checkpoints import read_weights
+from mmbam.checkpoints import read_weights, use_safe_loading
 from mmbam.engine.cpu import AMP, adapt_to_cpu, init_cpu_group, set_optim_wrapper
 from mmbam.errors import InputError, input_errors
 from mmbam.versions import require_dense
@@ -180,12 +180,15 @@ def require_checkpoint(checkpoint: str) -> str:
 def build_runner(cfg: Config) -> Runner:
     """Build the runner, for CPU processes if there is no accelerator.
 
+    From here on this process loads no checkpoint that could run code.
+
     Args:
         cfg (Config): From :func:`load_config`.
 
     Raises:
         InputError: A value in the config is not allowed.
     """
+    use_safe_loading()
     changes = []
     if get_device() == 'cpu':
         changes = adapt_to_cpu(cfg)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import mmengine
+import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
@@ -58,7 +59,11 @@ def train_dense(
         # Tables of the evaluation would interrupt the progress line.
         with contextlib.redirect_stdout(io.StringIO()):
             runner.train()
-            metrics = runner.val()
+            metrics = {
+                # Some versions of mmsegmentation give numbers of numpy.
+                name: value.item() if isinstance(value, np.generic) else value
+                for name, value in runner.val().items()
+            }
     finally:
         progress.close()
     samples: list[dict] = []

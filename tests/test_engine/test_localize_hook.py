@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from mmbam.checkpoints import load_training_checkpoint
 from mmbam.engine.hooks import LocalizeHook
 from mmbam.engine.hooks.localize_hook import KEY
 from tests.distributed import run_ranks
@@ -160,7 +161,7 @@ def test_a_checkpoint_holds_the_boxes_once_there_are_any(tmp_path, blobs):
     runner = build(dataset(blobs), tmp_path / 'run', [localize_cfg()], 2)
     runner.train()
     boxes = [
-        torch.load(tmp_path / f'run/epoch_{n}.pth', weights_only=False).get(KEY)
+        load_training_checkpoint(tmp_path / f'run/epoch_{n}.pth').get(KEY)
         for n in (1, 2)
     ]
     assert boxes[0] is None

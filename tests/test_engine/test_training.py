@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+from mmbam.checkpoints import load_training_checkpoint
 from mmbam.datasets.world import make_world
 from mmbam.engine.launch import build_runner, load_config, set_resume
 
@@ -61,7 +64,7 @@ def stop_after(runner, epochs: int) -> None:
 
 def state(work_dir: Path) -> dict[str, torch.Tensor]:
     """All tensors of the last checkpoint: student, teacher, optimiser."""
-    checkpoint = torch.load(work_dir / 'epoch_3.pth', map_location='cpu')
+    checkpoint = load_training_checkpoint(work_dir / 'epoch_3.pth')
     tensors = dict(checkpoint['state_dict'])
     for index, values in checkpoint['optimizer']['state'].items():
         for name, value in values.items():
@@ -92,6 +95,7 @@ def test_dist_train_runs_on_two_processes(world, tmp_path):
         ['tools/dist_train.sh', CONFIG, '2', '--work-dir', tmp_path]
         + ['--cfg-options', *arguments],
         cwd=ROOT,
+        env={**os.environ, 'PYTHON': sys.executable},
         capture_output=True,
         text=True,
     )
@@ -100,5 +104,5 @@ def test_dist_train_runs_on_two_processes(world, tmp_path):
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert any('knn/top1' in entry for entry in entries)
     assert any({'loss', 'entropy_a', 'entropy_b'} <= set(entry) for entry in entries)
-    checkpoint = torch.load(tmp_path / 'epoch_1.pth', map_location='cpu')
+    checkpoint = load_training_checkpoint(tmp_path / 'epoch_1.pth')
     assert checkpoint['meta']['iter'] == 2  # 96 images in batches of 2 x 24

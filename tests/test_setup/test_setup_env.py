@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -16,8 +17,8 @@ setup_env = load('__main__')
 class Recorder(setup_env.Environment):
     """An environment whose problems are given and whose pip only takes notes."""
 
-    def __init__(self, folder, *findings):
-        super().__init__(folder)
+    def __init__(self, folder, *findings, stack='classic'):
+        super().__init__(folder, stack)
         folder.mkdir(exist_ok=True)
         self.findings, self.thorough, self.log = list(findings), [], []
 
@@ -38,9 +39,9 @@ def wheels(monkeypatch):
     """Stands for the compiler; notes whether a kept wheel was good enough."""
     rebuilds = []
 
-    def get(env, rebuild):
+    def get(env, name, version, lite, rebuild):
         rebuilds.append(rebuild)
-        return 'mmcv.whl'
+        return f'{name}-lite.whl' if lite else f'{name}.whl'
 
     monkeypatch.setattr(setup_env, 'get_mmcv_wheel', get)
     return rebuilds
@@ -58,7 +59,7 @@ def test_a_verified_environment_is_only_looked_at(tmp_path):
 def test_changed_requirements_are_verified_anew(tmp_path, monkeypatch):
     env = Recorder(tmp_path, {}, {})
     setup_env.set_up(env, 'core')
-    monkeypatch.setattr(setup_env, 'fingerprint', lambda part: 'another')
+    monkeypatch.setattr(setup_env, 'fingerprint', lambda *_: 'another')
     setup_env.set_up(env, 'core')
     assert env.thorough == [True, True]
 
@@ -76,6 +77,47 @@ def test_broken_mmcv_gives_way_to_mmcv_lite_where_that_is_enough(tmp_path, wheel
     setup_env.set_up(env, 'core')
     assert env.log == [('uninstall', ['mmcv']), ('install', ['mmcv-lite'])]
     assert wheels == []
+
+
+def test_the_fork_of_mmcv_comes_without_operators_until_they_are_needed(tmp_path):
+    missing = {'onedl-mmcv': setup_env.MISSING}
+    env = Recorder(tmp_path, missing, {}, stack='modern')
+    setup_env.set_up(env, 'core')
+    assert env.log == [('install', ['onedl-mmcv-lite.whl'])]
+
+    broken = {'onedl-mmcv': 'does not work: ModuleNotFoundError: mmcv._ext'}
+    env = Recorder(tmp_path, broken, {}, stack='modern')
+    setup_env.set_up(env, 'dense')
+    assert env.log == [
+        ('uninstall', ['onedl-mmcv']),
+        ('install', ['onedl-mmcv.whl']),
+    ]
+
+
+@pytest.mark.parametrize('sign', ['record', 'package'])
+def test_an_environment_of_the_other_stack_is_refused(tmp_path, sign):
+    """Neither changed into this one nor filled up from it."""
+    if sign == 'record':
+        setup_env.Environment(tmp_path, 'modern').write_record(core='verified')
+    else:  # made by hand, or by a set-up from before there were two stacks
+        packages = tmp_path / 'lib/python3.11/site-packages'
+        (packages / 'onedl_mmengine-0.10.12.dist-info').mkdir(parents=True)
+    before = sorted(tmp_path.rglob('*'))
+    with pytest.raises(setup_env.SetupError) as error:
+        setup_env.set_up(setup_env.Environment(tmp_path, 'classic'), 'core')
+    assert 'environment of the modern stack: pass STACK=modern' in str(error.value)
+    assert sorted(tmp_path.rglob('*')) == before
+    setup_env.Environment(tmp_path, 'modern').require_stack()
+
+
+def test_an_environment_from_before_the_stacks_is_classic(tmp_path):
+    env = setup_env.Environment(tmp_path, 'classic')
+    env.record.write_text(json.dumps({'core': 'verified'}))
+    packages = tmp_path / 'lib/python3.11/site-packages'
+    (packages / 'mmengine-0.10.7.dist-info').mkdir(parents=True)
+    env.require_stack()
+    with pytest.raises(setup_env.SetupError, match='of the classic stack'):
+        setup_env.Environment(tmp_path, 'modern').require_stack()
 
 
 def test_a_kept_wheel_that_does_not_work_is_compiled_anew_once(tmp_path, wheels):
@@ -117,21 +159,21 @@ def test_remains_of_an_interrupted_pip_are_cleared(tmp_path):
 def test_a_folder_of_somebody_else_is_not_touched(tmp_path):
     (tmp_path / 'thesis.tex').write_text('ten years of work')
     with pytest.raises(setup_env.SetupError, match='was not made by this set-up'):
-        setup_env.Environment(tmp_path).ensure()
+        setup_env.Environment(tmp_path, 'classic').ensure()
     assert (tmp_path / 'thesis.tex').exists()
 
 
 def test_an_environment_of_ours_that_does_not_start_is_made_anew(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(setup_env.subprocess, 'call', lambda cmd: made.append(cmd[-1]))
-    env = setup_env.Environment(tmp_path / 'venv')
+    env = setup_env.Environment(tmp_path / 'venv', 'modern')
     env.python.parent.mkdir(parents=True)
     env.python.symlink_to(tmp_path / 'a-python-that-was-removed')
     env.record.write_text(json.dumps({'core': 'verified'}))
     env.ensure()
     assert made == [env.folder]
     assert not env.python.is_symlink()
-    assert json.loads(env.record.read_text()) == {}
+    assert json.loads(env.record.read_text()) == {'stack': 'modern'}
 
 
 def test_another_python_is_refused_in_one_sentence(monkeypatch):
@@ -158,3 +200,30 @@ def test_make_says_what_it_can_do_and_what_is_missing():
     assert 'make demo' in subprocess.run(['make'], **run).stdout
     done = subprocess.run(['make', 'core', 'PYTHON='], **run)
     assert done.returncode and 'Python 3.11 was not found' in done.stderr
+    done = subprocess.run(['make', 'core', 'STACK=new'], **run)
+    assert done.returncode and "STACK must be classic or modern, not 'new'" in (
+        done.stderr
+    )
+
+
+def test_every_stack_has_one_environment_everywhere():
+    """In the Makefile, in the set-up and in what tools/*.sh start."""
+    source = 'source tools/env.sh && echo $PYTHON'
+    # The tests may run under a make that was given any of these.
+    given = ('PYTHON', 'STACK', 'VENV', 'MAKEFLAGS', 'MAKEOVERRIDES', 'MFLAGS')
+    env = {k: v for k, v in os.environ.items() if k not in given}
+    run = dict(cwd=ROOT, capture_output=True, text=True)
+    for stack, folder in setup_env.STACKS.items():
+        command = ['make', '-n', 'demo', f'STACK={stack}', 'PYTHON=python3.11']
+        made = subprocess.run(command, env=env, **run)
+        assert f"tools/setup_env core --stack {stack} --venv '{folder}'" in made.stdout
+        assert f"'{folder}/bin/python' tools/demo.py" in made.stdout
+        command = ['bash', '-c', source]
+        done = subprocess.run(command, env=dict(env, STACK=stack), **run)
+        python = ROOT / folder / 'bin/python'
+        if python.exists():
+            assert done.stdout.strip() == str(python)
+        else:
+            assert done.returncode == 2 and str(ROOT / folder) in done.stderr
+    done = subprocess.run(['bash', '-c', source], env=dict(env, STACK='new'), **run)
+    assert done.returncode == 2 and 'must be classic or modern' in done.stderr

@@ -9,6 +9,7 @@ import torch
 from mmengine.config import Config
 from mmpretrain.registry import MODELS
 
+from mmbam.checkpoints import load_training_checkpoint
 from tests.test_evaluation.folders import make_config, make_folders
 
 from .run import run_tool
@@ -32,7 +33,7 @@ def root(tmp_path_factory):
     (root / 'broken' / 'a' / 'image.png').write_bytes(b'no image')
     make_folders(root / 'one', train=1, test=1)
     (root / 'damaged.pth').write_bytes(b'no checkpoint')
-    half = torch.load(weights)
+    half = load_training_checkpoint(weights)
     half['state_dict'].popitem()
     torch.save(half, root / 'half.pth')
     config = CONFIG.replace('{images}', f'{root}/train')

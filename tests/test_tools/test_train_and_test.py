@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
+from mmbam.checkpoints import load_training_checkpoint
 from mmbam.datasets.world import make_world
 
 from .run import ROOT, run_tool
@@ -77,7 +77,7 @@ def test_two_cpu_processes_train_and_test_a_config_for_gpus(config, tmp_path):
     for said in ('gloo', 'float32', 'batch norm is not', 'current batch size is 4'):
         assert said in done.stdout + done.stderr, said
     checkpoint = tmp_path / 'work_dirs' / 'small' / 'epoch_1.pth'
-    state = torch.load(checkpoint, map_location='cpu', weights_only=False)
+    state = load_training_checkpoint(checkpoint)
     assert state['message_hub']['runtime_info']['iter'] == 1, '8 images, 2 x 2 a step'
     lr = state['optimizer']['param_groups'][0]['lr']
     assert lr == pytest.approx(0.2), 'twice the batch, twice the rate'
@@ -107,7 +107,7 @@ def test_two_cpu_processes_pretrain_with_a_tiny_config(tmp_path):
     done = run('dist_train.sh', tiny, 2, '--cfg-options', *options, cwd=tmp_path)
     assert_ok(done)
     folder = tmp_path / 'work_dirs' / 'bam_resnet_32px'
-    state = torch.load(folder / 'epoch_1.pth', map_location='cpu', weights_only=False)
+    state = load_training_checkpoint(folder / 'epoch_1.pth')
     assert state['message_hub']['runtime_info']['iter'] == 1, '64 images, 2 x 16 a step'
     assert any(key.startswith('teacher.') for key in state['state_dict'])
     log = next(folder.glob('*/vis_data/scalars.json')).read_text().splitlines()
@@ -120,7 +120,7 @@ def test_training_resumes_where_it_stopped(config, tmp_path):
     assert run_tool('train.py', *arguments)[1] is None
     more = ('--resume', '--cfg-options', 'train_cfg.max_epochs=2')
     assert run_tool('train.py', *arguments, *more)[1] is None
-    state = torch.load(tmp_path / 'epoch_2.pth', weights_only=False)
+    state = load_training_checkpoint(tmp_path / 'epoch_2.pth')
     assert state['meta']['iter'] == 8, 'two epochs in all, not three'
     # One folder for both if they began within a second.
     logs = [log.read_text() for log in tmp_path.glob('*/*.log')]

@@ -3,6 +3,10 @@
 ``python tools/setup_env core`` installs what pre-training needs, ``dense`` adds mmdet,
 mmsegmentation, mmcv's compiled operators and the test tools. Both look at what is
 there, whatever an earlier run left behind, and change only what does not fit.
+
+``--stack classic`` takes OpenMMLab's own last releases, ``modern`` the maintained forks
+of them for newer torch. Each has an environment of its own; one of the other stack is
+refused, not changed into this one.
 """
 
 from __future__ import annotations
@@ -28,10 +32,16 @@ FILES = {
     'core': ('build', 'core'),
     'dense': ('build', 'core', 'dense', 'test'),
 }
+# Where each stack is set up unless told otherwise, as in the Makefile and env.sh.
+STACKS = {'classic': '.venv', 'modern': '.venv-modern'}
+# The distribution that shows of which stack an environment is.
+SIGNS = {'mmengine': 'classic', 'onedl_mmengine': 'modern'}
 PYTHON = (3, 11)  # torch 2.1 has no wheels for newer ones, the lock none for older
-MMCV = ('mmcv', 'mmcv-lite')  # both write into the folder mmcv
+FORK = 'onedl-mmcv'
+MMCV = ('mmcv', 'mmcv-lite', FORK)  # all write into the folder mmcv
 MISSING = 'is not installed'  # as check.py says it
-GIGABYTES = 7  # what a fresh environment takes; torch brings its CUDA libraries
+# What a fresh environment takes; torch brings its CUDA libraries.
+GIGABYTES = {'classic': 7, 'modern': 9}
 
 
 class SetupError(RuntimeError):
@@ -42,11 +52,16 @@ def say(message: str) -> None:
     print(f'[setup] {message}', flush=True)
 
 
-def read_lines(*names: str) -> dict[str, str]:
+def requirement_files(stack: str, part: str) -> list[Path]:
+    """The files that say what an environment is made of."""
+    return [REQUIREMENTS / stack / f'{name}.txt' for name in FILES[part]]
+
+
+def read_lines(*files: Path) -> dict[str, str]:
     """The lines of requirement files by package."""
     lines = {}
-    for name in names:
-        for line in (REQUIREMENTS / f'{name}.txt').read_text('utf-8').splitlines():
+    for file in files:
+        for line in file.read_text('utf-8').splitlines():
             if line and not line.startswith('#'):
                 lines[line.split('==')[0]] = line
     return lines
@@ -89,10 +104,12 @@ class Environment:
 
     Args:
         folder (Path): Where it is or will be.
+        stack (str): ``classic`` or ``modern``.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stack: str) -> None:
         self.folder = folder
+        self.stack = stack
         self.python = folder / 'bin' / 'python'
         # What was verified; also says that the folder was made here and may be remade.
         self.record = folder / 'mmbam-setup.json'
@@ -121,8 +138,37 @@ class Environment:
         result = self.run('-c', program, capture_output=True)
         return result.stdout.split() == [str(number) for number in PYTHON]
 
+    def read_record(self) -> dict[str, str]:
+        """What was verified, by part, and ``stack``; empty if nothing was."""
+        try:
+            return json.loads(self.record.read_text('utf-8'))
+        except (OSError, ValueError):  # not there, or cut short
+            return {}
+
+    def write_record(self, **verified: str) -> None:
+        self.record.write_text(json.dumps(dict(verified, stack=self.stack)), 'utf-8')
+
+    def require_stack(self) -> None:
+        """Refuse an environment of the other stack."""
+        packages = 'lib/python*/site-packages'
+        signs = {
+            stack
+            for name, stack in SIGNS.items()
+            if any(self.folder.glob(f'{packages}/{name}-*.dist-info'))
+        }
+        # Environments from before there were two stacks have no entry.
+        found = {self.read_record().get('stack')} - {None} or signs
+        if found - {self.stack}:
+            other = ' and '.join(sorted(found))
+            raise SetupError(
+                f'{self.folder} is an environment of the {other} stack: pass '
+                f'STACK={sorted(found)[0]}, or another folder with VENV=... for the '
+                f'{self.stack} one.'
+            )
+
     def ensure(self) -> None:
         """Create the environment, or make anew one of ours that does not start."""
+        self.require_stack()
         if self.works():
             return
         if self.folder.exists() and any(self.folder.iterdir()):
@@ -135,13 +181,14 @@ class Environment:
             say(f'{self.folder} does not work, making it anew')
             shutil.rmtree(self.folder)
         free = shutil.disk_usage(existing_parent(self.folder)).free / 2**30
-        if free < GIGABYTES:
+        needed = GIGABYTES[self.stack]
+        if free < needed:
             raise SetupError(
-                f'About {GIGABYTES} GB are needed for {self.folder}, {free:.1f} GB are '
+                f'About {needed} GB are needed for {self.folder}, {free:.1f} GB are '
                 'free: make room or pass another folder with VENV=...'
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.record.write_text('{}', 'utf-8')
+        self.write_record()
         say(f'making the virtual environment {self.folder}')
         if subprocess.call([sys.executable, '-m', 'venv', self.folder]):
             raise SetupError(f'{sys.executable} could not make {self.folder}.')
@@ -150,7 +197,7 @@ class Environment:
         """What is wrong with the packages, by name (see ``check.py``)."""
         query = dict(
             dense=part == 'dense',
-            files=[str(REQUIREMENTS / f'{name}.txt') for name in FILES[part]],
+            files=[str(path) for path in requirement_files(self.stack, part)],
             repository=str(REPOSITORY),
             thorough=thorough,
         )
@@ -196,10 +243,11 @@ def install(
         rebuild (bool): Compile mmcv anew even if a wheel is kept.
 
     Returns:
-        bool: Whether mmcv was installed from its wheel.
+        bool: Whether mmcv was installed from a wheel made here.
     """
     env.remove_remains()
-    tools, lines = read_lines('build'), read_lines(*FILES[part])
+    files = requirement_files(env.stack, part)
+    tools, lines = read_lines(files[0]), read_lines(*files)
     if set(tools) & set(problems):
         say(f'installing {", ".join(tools.values())}')
         options = ('--no-deps', '--force-reinstall')
@@ -210,18 +258,21 @@ def install(
     todo = [lines[n] for n in lines if n in problems and n not in (*MMCV, *tools)]
     if todo:
         fresh = len(todo) > 50
-        time_needed = 'about 3 GB to fetch, 3 to 10 minutes' if fresh else 'a moment'
+        time_needed = '3 to 4 GB to fetch, 3 to 10 minutes' if fresh else 'a moment'
         say(f'installing {len(todo)} of the {part} packages: {time_needed}')
         env.pip('install', '--no-deps', *todo, purpose=f'install the {part} packages')
 
     # The old mmcv stays until there is something to put in its place.
     unfit_mmcv = [name for name in unfit if name in MMCV]
-    compiled = part == 'dense' and 'mmcv' in problems
-    if compiled:
-        wheel = get_mmcv_wheel(env, rebuild)
+    name = FORK if FORK in lines else 'mmcv'
+    lite = part == 'core'
+    made = name in problems and (name == FORK or not lite)
+    if made:
+        version = lines[name].split('==')[1]
+        wheel = get_mmcv_wheel(env, name, version, lite, rebuild)
         env.remove(unfit_mmcv)
-        say('installing mmcv with its operators')
-        env.pip('install', '--no-deps', wheel, purpose='install mmcv')
+        say(f'installing {lines[name]} with{"out" if lite else ""} its operators')
+        env.pip('install', '--no-deps', wheel, purpose=f'install {name}')
     elif set(MMCV) & set(problems):
         env.remove(unfit_mmcv)
         say(f'installing {lines["mmcv-lite"]}')
@@ -230,26 +281,27 @@ def install(
         say(f'installing mmbam from {REPOSITORY}')
         options = ('--no-deps', '--no-build-isolation', '-e')
         env.pip('install', *options, REPOSITORY, purpose='install mmbam')
-    return compiled
+    return made
 
 
-def get_mmcv_wheel(env: Environment, rebuild: bool) -> str:
-    """The wheel with operators, from the user's cache or compiled now."""
+def get_mmcv_wheel(
+    env: Environment, name: str, version: str, lite: bool, rebuild: bool
+) -> str:
+    """The wheel with or without operators, from the user's cache or made now."""
     cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache') / 'mmbam'
     if not os.access(existing_parent(cache), os.W_OK):  # build machines without a home
         cache = env.folder / 'cache'
-    version = read_lines('dense')['mmcv'].split('==')[1]
-    command = [HERE / 'mmcv_wheel.py', version, cache]
-    options = ['--rebuild'] if rebuild else []
-    result = env.run(*command, *options, stdout=subprocess.PIPE)
+    options = ['--lite'] * lite + ['--rebuild'] * rebuild
+    command = [HERE / 'mmcv_wheel.py', name, version, cache, *options]
+    result = env.run(*command, stdout=subprocess.PIPE)
     if result.returncode:
-        raise SetupError('mmcv with its operators could not be made (see above).')
+        raise SetupError(f'The wheel of {name} could not be made (see above).')
     return result.stdout.splitlines()[-1]
 
 
-def fingerprint(part: str) -> str:
+def fingerprint(stack: str, part: str) -> str:
     """Changes with anything that decides what the environment should be."""
-    paths = [*(REQUIREMENTS / f'{name}.txt' for name in FILES[part]), HERE / 'check.py']
+    paths = [*requirement_files(stack, part), HERE / 'check.py']
     content = b''.join(path.read_bytes() for path in paths)
     return hashlib.sha256(sys.version.encode() + content).hexdigest()
 
@@ -258,12 +310,14 @@ def set_up(env: Environment, part: str) -> None:
     """Verify the environment; mend and verify again until it fits."""
     start = time.monotonic()
     env.ensure()
-    record = json.loads(env.record.read_text('utf-8')) if env.record.exists() else {}
-    problems = env.problems(part, thorough=record.get(part) != fingerprint(part))
+    record = env.read_record()
+    wanted = fingerprint(env.stack, part)
+    problems = env.problems(part, thorough=record.get(part) != wanted)
     before: dict[str, str] = {}
     wheels = 0  # installed so far: the kept one, then one compiled anew
     for _ in range(5):
-        hopeless = wheels == 2 if 'mmcv' in problems else problems == before
+        broken = set(problems) & {'mmcv', FORK}
+        hopeless = wheels == 2 if broken else problems == before
         if not problems or hopeless:
             break
         shown = [f'{name} {what}' for name, what in problems.items()]
@@ -277,9 +331,9 @@ def set_up(env: Environment, part: str) -> None:
             f'{env.folder} still does not fit after mending; remove it and try again:\n'
             + lines
         )
-    record[part] = fingerprint(part)
-    env.record.write_text(json.dumps(record), 'utf-8')
-    say(f'{env.folder} is ready for {part} ({time.monotonic() - start:.0f} s)')
+    env.write_record(**{**record, part: wanted})
+    seconds = time.monotonic() - start
+    say(f'{env.folder} is ready for {part}, {env.stack} stack ({seconds:.0f} s)')
 
 
 @contextmanager
@@ -301,13 +355,14 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('part', choices=sorted(FILES))
-    parser.add_argument('--venv', type=Path, default=REPOSITORY / '.venv')
+    parser.add_argument('--stack', choices=list(STACKS), default='classic')
+    parser.add_argument('--venv', type=Path, help=f'default by stack: {STACKS}')
     args = parser.parse_args()
-    folder = args.venv.absolute()
+    folder = (args.venv or REPOSITORY / STACKS[args.stack]).absolute()
     try:
         require_machine(args.part)
         with alone(folder):
-            set_up(Environment(folder), args.part)
+            set_up(Environment(folder, args.stack), args.part)
     except SetupError as error:
         print(f'[setup] {error}', file=sys.stderr)
         return 1

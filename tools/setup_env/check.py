@@ -26,10 +26,19 @@ IMPORTS = {
     'mmpretrain': 'mmpretrain.models',
     'mmdet': 'mmdet.models',
     'mmsegmentation': 'mmseg.models',
+    'onedl-mmpretrain': 'mmpretrain.models',
+    'onedl-mmdetection': 'mmdet.models',
+    'onedl-mmsegmentation': 'mmseg.models',
 }
+MMCV = ('mmcv', 'onedl-mmcv', 'mmcv-lite')
 # Distributions that write into one folder: removing one breaks the other.
 RIVALS = {
-    'mmcv': ('mmcv-lite',),
+    'mmcv': ('mmcv-lite', 'onedl-mmcv'),
+    'onedl-mmcv': ('mmcv', 'mmcv-lite'),
+    'onedl-mmengine': ('mmengine', 'mmengine-lite'),
+    'onedl-mmpretrain': ('mmpretrain',),
+    'onedl-mmdetection': ('mmdet',),
+    'onedl-mmsegmentation': ('mmsegmentation',),
     'opencv-python-headless': (
         'opencv-python',
         'opencv-contrib-python',
@@ -112,12 +121,12 @@ def try_operators() -> None:
 def broken_imports(names: list[str], dense: bool) -> dict[str, str]:
     """Import what no list of files shows to be broken; stop at the first finding."""
     modules = {'opencv-python-headless': 'cv2', 'torch': 'torch'}
-    modules['mmcv' if 'mmcv' in names else 'mmcv-lite'] = 'mmcv'
+    modules.update((name, 'mmcv') for name in MMCV if name in names)
     modules.update((name, IMPORTS[name]) for name in IMPORTS if name in names)
     for name, module in modules.items():
         try:
             importlib.import_module(module)
-            if name == 'mmcv' and dense:
+            if name in MMCV and dense:
                 try_operators()
         except Exception as error:  # whatever a broken package raises is the finding
             reason = ' '.join(str(error).split())[:300]
@@ -139,7 +148,7 @@ def find_problems(
     dists = installed()
     pins = read_pins(files)
     if dense or 'mmcv' in dists:  # mmcv can all that mmcv-lite can
-        pins.pop('mmcv-lite')
+        pins.pop('mmcv-lite', None)
     problems = {}
     for name, version in pins.items():
         if name not in dists:
@@ -162,7 +171,7 @@ def find_problems(
         source = json.loads(dists['mmbam'].read_text('direct_url.json') or '{}')
         if source.get('url') != Path(repository).as_uri():
             problems['mmbam'] = f'is not the one in {repository}'
-    names = ours if thorough else [n for n in ours if n.startswith('mmcv')]
+    names = ours if thorough else [name for name in ours if name in MMCV]
     return problems or broken_imports(names, dense)
 
 

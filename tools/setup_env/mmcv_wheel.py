@@ -1,15 +1,17 @@
 """Compile mmcv's operators into a wheel, once per machine and torch.
 
-The registry has mmcv as source only. pip would compile it too, but keeps any wheel it
-ever made under the same name, one without operators or for another torch included; so
-the wheel is kept here, under a name that says what it was made for. Run with the Python
-of the environment that the wheel is for, which has torch already.
+The registry has mmcv, and the fork of it for newer torch, as source only. pip would
+compile it too, but keeps any wheel it ever made under the same name, one without
+operators or for another torch included; so the wheel is kept here, under a name that
+says what it was made for. Run with the Python of the environment that the wheel is for,
+which has torch already.
 """
 
 from __future__ import annotations
 
 import argparse
 import fcntl
+import logging
 import os
 import platform
 import re
@@ -25,9 +27,19 @@ from pathlib import Path
 
 import torch
 
-# Python's own flags contain -g: debug information doubles the time per file.
-CFLAGS = '-g0'
+# Python's own flags, which newer setuptools replace by the variable CFLAGS, contain -g:
+# debug information doubles the time per file.
+CFLAGS = f'{sysconfig.get_config_var("CFLAGS")} -g0'
+LITE = 'lite'
 PREFIX_HEADER = 'pytorch_cpp_helper.hpp'
+# Without torch the fork's setup.py packs the Python files alone, as mmcv-lite has them;
+# there is no such distribution of it, and no switch.
+WITHOUT_TORCH = """
+import runpy, sys
+sys.modules['torch'] = None
+sys.argv = ['setup.py', *sys.argv[1:]]
+runpy.run_path('setup.py', run_name='__main__')
+"""
 
 
 class BuildError(RuntimeError):
@@ -56,16 +68,16 @@ def uses_cuda() -> bool:
     return bool(release) and release[1] == torch.version.cuda.split('.')[0]
 
 
-def has_operators(wheel: Path) -> bool:
-    """Whether the wheel is whole and contains the operator library."""
+def has_operators(wheel: Path) -> bool | None:
+    """Whether the wheel contains the operator library; None if it is not whole."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             names = archive.namelist()
-            return archive.testzip() is None and any(
-                name.startswith('mmcv/_ext.') for name in names
-            )
+            if archive.testzip() is not None:
+                return None
+            return any(name.startswith('mmcv/_ext.') for name in names)
     except (OSError, zipfile.BadZipFile):
-        return False
+        return None
 
 
 def job_count() -> int:
@@ -78,16 +90,16 @@ def job_count() -> int:
     return max(1, min(cores, pages // 2**31))
 
 
-def unpack_source(version: str, folder: Path, log) -> Path:
+def unpack_source(name: str, version: str, folder: Path, log) -> Path:
     """Fetch mmcv's source package and unpack it, unless that is done already."""
-    source = folder / f'mmcv-{version}'
+    source = folder / f'{name.replace("-", "_")}-{version}'
     if not source.exists():
         options = ('--no-deps', '--no-build-isolation', '--no-cache-dir')
-        command = ('-m', 'pip', 'download', *options, '--no-binary=mmcv')
-        run_python(*command, f'mmcv=={version}', log=log, cwd=folder)
+        command = ('-m', 'pip', 'download', *options, f'--no-binary={name}')
+        run_python(*command, f'{name}=={version}', log=log, cwd=folder)
         partial = folder / 'unpacking'
         shutil.rmtree(partial, ignore_errors=True)
-        with tarfile.open(folder / f'mmcv-{version}.tar.gz') as archive:
+        with tarfile.open(folder / f'{source.name}.tar.gz') as archive:
             archive.extractall(partial)
         os.rename(partial / source.name, source)
     return source
@@ -134,13 +146,16 @@ def precompile_header(source: Path, folder: Path, log) -> str:
     fits the flags of a file and reads the header itself otherwise, so a failure here
     costs time alone.
     """
+    # Both ways in which torch versions warn where there is no GPU.
+    logging.getLogger('torch.utils.cpp_extension').setLevel(logging.ERROR)
     with redirect_stderr(log):
-        from torch.utils import cpp_extension  # prints a warning where there is no GPU
+        from torch.utils import cpp_extension
 
     folder.mkdir(exist_ok=True)
     header = source / 'mmcv/ops/csrc/common' / PREFIX_HEADER
-    flags = [*sysconfig.get_config_var('CFLAGS').split(), CFLAGS, '-fPIC', '-std=c++17']
-    flags += [f'-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}']
+    flags = [*CFLAGS.split(), '-fPIC', '-std=c++17']
+    if hasattr(cpp_extension.BuildExtension, '_add_gnu_cpp_abi_flag'):  # older torch
+        flags += [f'-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}']
     flags += [f'-I{path}' for path in cpp_extension.include_paths()]
     flags += [f'-I{sysconfig.get_path("include")}']
     compiler = os.environ.get('CXX', 'c++')
@@ -152,70 +167,103 @@ def precompile_header(source: Path, folder: Path, log) -> str:
     return f'-I{folder}'
 
 
-def build(version: str, folder: Path, cuda: bool) -> Path:
-    """Compile the wheel in ``folder``, which keeps what an interrupted run did."""
+def build(name: str, version: str, folder: Path, target: str) -> Path:
+    """Make the wheel in ``folder``, which keeps what an interrupted run did.
+
+    Args:
+        name (str): ``mmcv`` or ``onedl-mmcv``.
+        version (str): Its version.
+        folder (Path): Where to work.
+        target (str): What :func:`get_target` says.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    jobs = job_count()
-    estimate = 'half an hour or more' if cuda else f'about {8 / jobs:.0f} minutes'
-    say(
-        f'compiling mmcv {version} for torch {torch.__version__} on {jobs} cores, '
-        f'{"GPU and CPU" if cuda else "CPU"} operators: {estimate}, once per machine'
-    )
     start = time.monotonic()
+    output = folder / 'wheel'
+    # Not through pip, which deletes what is compiled if it does not get to the end.
+    command = ('bdist_wheel', '-d', str(output))
     with open(folder / 'build.log', 'w', encoding='utf-8') as log:
-        source = unpack_source(version, folder, log)
-        flags = f'{os.environ.get("CFLAGS", "")} {CFLAGS}'
-        if not cuda:
-            flags += ' ' + precompile_header(source, folder / 'headers', log)
-        scripts = sysconfig.get_path('scripts')
-        env = dict(
-            os.environ,
-            MMCV_WITH_OPS='1',
-            FORCE_CUDA=str(int(cuda)),
-            MAX_JOBS=os.environ.get('MAX_JOBS', str(jobs)),
-            CFLAGS=flags,
-            PATH=f'{scripts}{os.pathsep}{os.environ["PATH"]}',  # ninja
-        )
-        if not cuda:  # mmcv's setup.py would ask for nvcc wherever it sees a GPU
-            env['CUDA_VISIBLE_DEVICES'] = ''
-        output = folder / 'wheel'
-        # Not through pip, which deletes what is compiled if it does not get to the end.
-        command = ('setup.py', 'bdist_wheel', '-d', str(output))
-        run_python(*command, log=log, cwd=source, env=env)
-    wheels = [path for path in output.glob('mmcv-*.whl') if has_operators(path)]
+        if target == LITE:
+            source = unpack_source(name, version, folder, log)
+            run_python('-c', WITHOUT_TORCH, *command, log=log, cwd=source)
+        else:
+            jobs, cpu = job_count(), target == 'cpu'
+            minutes = f'about {8 / jobs:.0f}' if cpu else '30 or more'
+            say(
+                f'compiling {name} {version} for torch {torch.__version__} on {jobs} '
+                f'cores, {"CPU" if cpu else "GPU and CPU"} operators: {minutes} '
+                'minutes, once per machine'
+            )
+            source = unpack_source(name, version, folder, log)
+            env = compiler_variables(source, folder, jobs, cpu, log)
+            run_python('setup.py', *command, log=log, cwd=source, env=env)
+    wanted = target != LITE
+    wheels = [path for path in output.glob('*.whl') if has_operators(path) is wanted]
     if not wheels:
+        what = 'has no' if wanted else 'should have no'
         raise BuildError(
-            f'The mmcv wheel in {output} has no operators; see {log.name}.'
+            f'The mmcv wheel in {output} {what} operators; see {log.name}.'
         )
-    say(f'compiled in {(time.monotonic() - start) / 60:.1f} min')
+    if wanted:
+        say(f'compiled in {(time.monotonic() - start) / 60:.1f} min')
     return wheels[0]
 
 
-def get_wheel(version: str, cache: Path, rebuild: bool = False) -> Path:
+def compiler_variables(
+    source: Path, folder: Path, jobs: int, cpu: bool, log
+) -> dict[str, str]:
+    """The environment variables that mmcv's setup.py is run with."""
+    flags = f'{os.environ.get("CFLAGS", "")} {CFLAGS}'
+    if cpu:
+        flags += ' ' + precompile_header(source, folder / 'headers', log)
+    scripts = sysconfig.get_path('scripts')
+    env = dict(
+        os.environ,
+        MMCV_WITH_OPS='1',
+        FORCE_CUDA=str(int(not cpu)),
+        MAX_JOBS=os.environ.get('MAX_JOBS', str(jobs)),
+        CFLAGS=flags,
+        PATH=f'{scripts}{os.pathsep}{os.environ["PATH"]}',  # ninja
+    )
+    if cpu:  # mmcv's setup.py would ask for nvcc wherever it sees a GPU
+        env['CUDA_VISIBLE_DEVICES'] = ''
+    return env
+
+
+def get_target(lite: bool) -> str:
+    """What the wheel is for: ``lite``, ``cpu`` or ``cuda`` with its version."""
+    if lite:
+        return LITE
+    return f'cuda{torch.version.cuda}' if uses_cuda() else 'cpu'
+
+
+def get_wheel(
+    name: str, version: str, cache: Path, lite: bool = False, rebuild: bool = False
+) -> Path:
     """Return the kept wheel, or make it.
 
     Args:
-        version (str): mmcv's version.
+        name (str): ``mmcv`` or ``onedl-mmcv``.
+        version (str): Its version.
         cache (Path): Where wheels are kept.
+        lite (bool): Leave the operators out, which compiles nothing. Defaults to False.
         rebuild (bool): Distrust what is kept and start from nothing. Defaults to False.
     """
-    cuda = uses_cuda()
-    target = f'cuda{torch.version.cuda}' if cuda else 'cpu'
+    target = get_target(lite)
     python = f'cp{sys.version_info.major}{sys.version_info.minor}'
-    key = f'mmcv-{version}-torch{torch.__version__}-{python}-{target}'
+    key = f'{name}-{version}-torch{torch.__version__}-{python}-{target}'
     folder = cache / f'{key}-{platform.machine()}'
     folder.mkdir(parents=True, exist_ok=True)
     with open(cache / f'{folder.name}.lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two clones must not compile into one folder
         if rebuild:
             shutil.rmtree(folder)
-        for wheel in folder.glob('mmcv-*.whl'):
-            if has_operators(wheel):
-                say(f'using the wheel compiled earlier, {wheel}')
+        for wheel in folder.glob('*.whl'):
+            if has_operators(wheel) is (not lite):
+                say(f'using the wheel made earlier, {wheel}')
                 return wheel
             wheel.unlink()
         tree = folder / 'build'
-        wheel = build(version, tree, cuda)
+        wheel = build(name, version, tree, target)
         kept = folder / wheel.name
         os.replace(wheel, kept)
         shutil.rmtree(tree)
@@ -224,12 +272,16 @@ def get_wheel(version: str, cache: Path, rebuild: bool = False) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('name', choices=('mmcv', 'onedl-mmcv'))
     parser.add_argument('version')
     parser.add_argument('cache', type=Path)
+    parser.add_argument('--lite', action='store_true')
     parser.add_argument('--rebuild', action='store_true')
     args = parser.parse_args()
+    if args.lite and args.name == 'mmcv':
+        parser.error('--lite is for the fork: mmcv-lite is a distribution of its own')
     try:
-        wheel = get_wheel(args.version, args.cache, args.rebuild)
+        wheel = get_wheel(args.name, args.version, args.cache, args.lite, args.rebuild)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

@@ -236,10 +236,10 @@ def _over_ranks(
 
     The loss is not finite if that of one rank is not.
     """
-    entropies = [float(outputs[name]) for name in ('entropy_a', 'entropy_b')]
+    entropies = [outputs[name].item() for name in ('entropy_a', 'entropy_b')]
     # The loss is a mean over ranks, whatever each holds; entropies are means over rows.
     total = torch.tensor(
-        [float(outputs['loss']), *(num_images * e for e in entropies), num_images],
+        [outputs['loss'].item(), *(num_images * e for e in entropies), num_images],
         dtype=torch.float64,
     )
     all_reduce(total)

@@ -1,0 +1,170 @@
+"""Load the checkpoints of mmengine's runner without running what a file may hold.
+
+A training checkpoint holds more than tensors: mmengine's log of scalars and numbers of
+numpy. Older torch loads any object, and with it any code; torch since 2.6 refuses all
+of them, whereupon mmengine's fork loads the file with the check turned off. Here what
+the runner itself writes is let through and nothing else, whatever torch and numpy wrote
+or read the file.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import numpy as np
+import torch
+from mmengine.dist import barrier
+from mmengine.logging import HistoryBuffer
+from mmengine.runner import CheckpointLoader
+from mmengine.utils import digit_version
+
+from mmbam.errors import InputError, input_errors
+
+from .reading import read_weights, refuse_archive
+
+# With it came the names under which torch knows what it is allowed to load.
+_TORCH_HAS_SAFE_GLOBALS = digit_version(torch.__version__) >= digit_version('2.6.0')
+
+
+def load_training_checkpoint(path: str | Path, map_location: Any = 'cpu') -> dict:
+    """Load all that mmengine's runner saved, to resume from.
+
+    Args:
+        path (str | Path): A file of ``torch.save``.
+        map_location: Where the tensors go, as in ``torch.load``. Defaults to the CPU.
+
+    Raises:
+        InputError: There is no such file, it is damaged, or it holds other objects than
+            those that mmengine's runner saves.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f'There is no checkpoint file {str(path)!r}.')
+    with input_errors():
+        refuse_archive(path)
+    try:
+        return _load(path, map_location)
+    # Damaged files raise about anything; the cause stays attached.
+    except Exception as error:
+        with input_errors():
+            read_weights(path)  # says so if the file is damaged
+        if not isinstance(error, pickle.UnpicklingError):
+            raise
+        raise InputError(
+            f'{str(path)!r} holds other objects than those of a training checkpoint, '
+            'and could run code: keep its weights alone, with '
+            'torch.save(mmbam.checkpoints.read_weights(FILE), NEW_FILE).'
+        ) from error
+
+
+def use_safe_loading() -> None:
+    """Make mmengine load files and http addresses through this module.
+
+    Its other kinds of addresses (``torchvision://``, ``s3://`` ...) stay as they are.
+    """
+    register = CheckpointLoader.register_scheme
+    register('', load_training_checkpoint, force=True)
+    register(('http://', 'https://'), _load_from_http, force=True)
+
+
+def _load_from_http(address: str, map_location: Any = None) -> dict:
+    """Download a file, where mmengine would, and load it from there."""
+    name = Path(urlparse(address).path).name
+    path = Path(torch.hub.get_dir(), 'checkpoints', name)
+    if int(os.environ.get('LOCAL_RANK', 0)) == 0 and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(address, str(path))
+    barrier()
+    return load_training_checkpoint(path, map_location)
+
+
+def _statistic(owner: type, name: str) -> Any:
+    """What ``getattr`` is needed for in a checkpoint, and no more."""
+    if owner is not HistoryBuffer or name not in ('min', 'max', 'current', 'mean'):
+        raise pickle.UnpicklingError(f'getattr of {name!r}')
+    return getattr(owner, name)
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    """How pickle writes bytes for a Python 2 that nobody has."""
+    if encoding != 'latin1':
+        raise pickle.UnpicklingError(f'encoding {encoding!r}')
+    return text.encode('latin1')
+
+
+# Asked of numpy itself, since numpy 2 moved them; a file has the one name or the other.
+_RECONSTRUCT = np.zeros(0).__reduce__()[0]
+_SCALAR = np.float64(0).__reduce__()[0]
+_OURS = {
+    'mmengine.logging.history_buffer.HistoryBuffer': HistoryBuffer,
+    'builtins.getattr': _statistic,
+    '_codecs.encode': _encode,
+    'numpy.ndarray': np.ndarray,
+    'numpy.dtype': np.dtype,
+    **{
+        f'numpy.{core}.multiarray.{name}': function
+        for core in ('core', '_core')
+        for name, function in (('_reconstruct', _RECONSTRUCT), ('scalar', _SCALAR))
+    },
+}
+
+
+def _load(path: Path, map_location: Any) -> dict:
+    if _TORCH_HAS_SAFE_GLOBALS:
+        codes = '?' + np.typecodes['AllInteger'] + np.typecodes['AllFloat']
+        allowed = [(value, name) for name, value in _OURS.items()]
+        allowed += {type(np.dtype(code)) for code in codes}
+        with torch.serialization.safe_globals(allowed):
+            return torch.load(path, map_location=map_location, weights_only=True)
+    # weights_only of this torch cannot be told of anything else to let through.
+    return torch.load(
+        path,
+        map_location=map_location,
+        weights_only=False,
+        pickle_module=_RestrictedPickle,
+    )
+
+
+class _RestrictedUnpickler(pickle._Unpickler):
+    """Finds, calls and fills nothing but what is listed, as newer torch does."""
+
+    _allowed = {
+        **_OURS,
+        'collections.OrderedDict': OrderedDict,
+        'torch.Size': torch.Size,
+        'torch._utils._rebuild_tensor': torch._utils._rebuild_tensor,
+        'torch._utils._rebuild_tensor_v2': torch._utils._rebuild_tensor_v2,
+        'torch._utils._rebuild_parameter': torch._utils._rebuild_parameter,
+    }
+    dispatch = dict(pickle._Unpickler.dispatch)
+
+    def find_class(self, module: str, name: str) -> Any:
+        full_name = f'{module.replace("__builtin__", "builtins")}.{name}'
+        if full_name not in self._allowed:
+            raise pickle.UnpicklingError(full_name)
+        return self._allowed[full_name]
+
+    def load_build(self) -> None:
+        # Not the listed classes and functions themselves, which a file could change.
+        filled = self.stack[-2]
+        if not isinstance(filled, (HistoryBuffer, OrderedDict, np.ndarray, np.dtype)):
+            raise pickle.UnpicklingError(f'a state for {filled!r}')
+        super().load_build()
+
+    dispatch[pickle.BUILD[0]] = load_build
+
+
+class _RestrictedPickle:
+    """What ``torch.load`` expects of a ``pickle_module``."""
+
+    Unpickler = _RestrictedUnpickler
+    UnpicklingError = pickle.UnpicklingError
+
+    @staticmethod
+    def load(file, **kwargs):
+        return _RestrictedUnpickler(file, **kwargs).load()

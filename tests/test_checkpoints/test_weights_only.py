@@ -1,0 +1,182 @@
+"""Training checkpoints load whole on any torch; files with anything else do not."""
+
+import io
+import os
+import pickle
+import pickletools
+import tarfile
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+import torch
+from mmengine.logging import HistoryBuffer
+from mmengine.runner import CheckpointLoader
+from mmengine.runner.checkpoint import load_from_local
+
+from mmbam.checkpoints import load_training_checkpoint, read_weights, use_safe_loading
+from mmbam.checkpoints.weights_only import _RestrictedPickle
+
+from .test_reading import WEIGHTS, Own, Runs, equal
+
+
+def training_state() -> dict:
+    """The kinds of objects that mmengine's runner saves."""
+    loss = HistoryBuffer([1.0, 2.5], [1, 1])
+    return dict(
+        meta=dict(epoch=3, cfg='a = 1', seed=np.int64(3), time='now'),
+        message_hub=dict(
+            log_scalars=OrderedDict(loss=loss),
+            runtime_info=dict(epoch=3, lr=np.float64(0.1), ok=np.bool_(True)),
+            resumed_keys=OrderedDict(loss=True),
+        ),
+        optimizer=dict(
+            state={0: dict(step=torch.tensor(3.0), exp_avg=torch.ones(2))},
+            param_groups=[dict(lr=0.1, betas=(0.9, 0.999), params=[0])],
+        ),
+        boxes=np.arange(8, dtype=np.float32).reshape(2, 4),
+        state_dict=WEIGHTS,
+    )
+
+
+@pytest.fixture
+def schemes(monkeypatch):
+    """mmengine's own loader, also where another test has built a runner."""
+    monkeypatch.setattr(CheckpointLoader, '_schemes', {**CheckpointLoader._schemes})
+    CheckpointLoader.register_scheme('', load_from_local, force=True)
+
+
+@pytest.mark.parametrize('zipped', [True, False])
+def test_all_that_a_runner_saves_arrives(tmp_path, zipped):
+    torch.save(
+        training_state(), tmp_path / 'a.pth', _use_new_zipfile_serialization=zipped
+    )
+    loaded = load_training_checkpoint(tmp_path / 'a.pth')
+    assert equal(loaded['state_dict'])
+    loss = loaded['message_hub']['log_scalars']['loss']
+    assert type(loss) is HistoryBuffer
+    assert loss.mean() == 1.75 and loss.statistics('max') == 2.5
+    assert loaded['meta'] == training_state()['meta']
+    assert loaded['message_hub']['runtime_info']['lr'] == 0.1
+    assert loaded['message_hub']['runtime_info']['ok']
+    np.testing.assert_array_equal(loaded['boxes'], training_state()['boxes'])
+    assert torch.equal(loaded['optimizer']['state'][0]['exp_avg'], torch.ones(2))
+    torch.save(loaded, tmp_path / 'again.pth')
+    assert load_training_checkpoint(tmp_path / 'again.pth').keys() == loaded.keys()
+
+
+def test_names_of_the_other_numpy(tmp_path):
+    """numpy 2 writes numpy._core where numpy 1 writes numpy.core; each reads both."""
+    torch.save(training_state(), tmp_path / 'a.pth')
+    names = [b'cnumpy.core.', b'cnumpy._core.']
+    with zipfile.ZipFile(tmp_path / 'a.pth') as source:
+        content = {name: source.read(name) for name in source.namelist()}
+    (data,) = (name for name in content if name.endswith('data.pkl'))
+    mine, other = names if names[0] in content[data] else names[::-1]
+    content[data] = content[data].replace(mine, other)
+    assert mine not in content[data] and other in content[data]
+    with zipfile.ZipFile(tmp_path / 'b.pth', 'w') as target:
+        for name, value in content.items():
+            target.writestr(name, value)
+    loaded = load_training_checkpoint(tmp_path / 'b.pth')
+    assert loaded['message_hub']['log_scalars']['loss'].mean() == 1.75
+    assert loaded['meta']['seed'] == 3
+
+
+@pytest.mark.parametrize('zipped', [True, False])
+@pytest.mark.parametrize(
+    'culprit',
+    [
+        Runs(os.mkdir, 'ran'),
+        Runs(eval, 'open("ran", "w")'),
+        Runs(getattr, OrderedDict, 'fromkeys'),
+        Own(1),
+    ],
+    ids=['os', 'eval', 'getattr', 'class'],
+)
+def test_the_rest_is_refused_in_one_sentence(tmp_path, monkeypatch, culprit, zipped):
+    monkeypatch.chdir(tmp_path)
+    content = dict(training_state(), culprit=culprit)
+    torch.save(content, 'a.pth', _use_new_zipfile_serialization=zipped)
+    with pytest.raises(ValueError, match="'a.pth' holds other objects") as error:
+        load_training_checkpoint('a.pth')
+    assert '\n' not in str(error.value)
+    assert not os.path.exists('ran')
+    assert equal(read_weights('a.pth')), 'as the sentence says'
+
+
+def test_getattr_reaches_the_statistics_alone(tmp_path):
+    for name, allowed in dict(mean=True, __init__=False).items():
+        content = dict(state_dict=WEIGHTS, a=Runs(getattr, HistoryBuffer, name))
+        torch.save(content, tmp_path / 'a.pth')
+        if allowed:
+            loaded = load_training_checkpoint(tmp_path / 'a.pth')
+            assert loaded['a'] is HistoryBuffer.mean
+        else:
+            with pytest.raises(ValueError, match='other objects'):
+                load_training_checkpoint(tmp_path / 'a.pth')
+
+
+def test_a_file_cannot_change_the_classes_it_names():
+    """The unpickler for torch before 2.6, which lacks a list of its own."""
+    # The name; then BUILD with the state (None, {'mean': 'x'}).
+    stream = (
+        b'\x80\x02cmmengine.logging.history_buffer\nHistoryBuffer\n'
+        b'(N}X\x04\x00\x00\x00meanX\x01\x00\x00\x00xstb.'
+    )
+    pickletools.dis(stream, out=io.StringIO())  # is a pickle
+    mean = HistoryBuffer.mean
+    with pytest.raises(pickle.UnpicklingError, match='state for'):
+        _RestrictedPickle.load(io.BytesIO(stream))
+    assert HistoryBuffer.mean is mean
+
+
+def test_the_restricted_unpickler_on_any_torch(tmp_path):
+    """Tested where torch has a list of its own, too."""
+    torch.save(training_state(), tmp_path / 'a.pth')
+    options = dict(weights_only=False, pickle_module=_RestrictedPickle)
+    loaded = torch.load(tmp_path / 'a.pth', **options)
+    assert loaded['message_hub']['log_scalars']['loss'].mean() == 1.75
+    torch.save(dict(a=Own(1)), tmp_path / 'b.pth')
+    with pytest.raises(pickle.UnpicklingError, match='Own'):
+        torch.load(tmp_path / 'b.pth', **options)
+
+
+def test_mmengine_loads_by_the_same_rule(tmp_path, schemes):
+    torch.save(training_state(), tmp_path / 'good.pth')
+    torch.save(dict(state_dict=WEIGHTS, own=Own(1)), tmp_path / 'bad.pth')
+    load = CheckpointLoader.load_checkpoint
+    assert 'own' in load(str(tmp_path / 'bad.pth'), 'cpu'), 'mmengine alone would'
+    use_safe_loading()
+    assert equal(load(str(tmp_path / 'good.pth'), 'cpu')['state_dict'])
+    with pytest.raises(ValueError, match='bad.pth.*holds other objects'):
+        load(str(tmp_path / 'bad.pth'), 'cpu')
+
+
+def test_downloads_are_held_to_the_rule(tmp_path, schemes, monkeypatch):
+    def download(address, path):
+        torch.save(dict(state_dict=WEIGHTS, address=address, own=Own(1)), path)
+
+    monkeypatch.setattr(torch.hub, 'get_dir', lambda: str(tmp_path))
+    monkeypatch.setattr(torch.hub, 'download_url_to_file', download)
+    use_safe_loading()
+    with pytest.raises(ValueError, match=r'/a.pth.*holds other objects'):
+        CheckpointLoader.load_checkpoint('https://somewhere/a.pth?x=1', 'cpu')
+
+
+def test_wrong_files_are_named(tmp_path):
+    (tmp_path / 'text.pth').write_text('weights')
+    with tarfile.open(tmp_path / 'tar.pth', 'w') as tar:
+        tar.add(tmp_path / 'text.pth', 'storages')
+    torch.save(WEIGHTS, tmp_path / 'cut.pth')
+    (tmp_path / 'cut.pth').write_bytes((tmp_path / 'cut.pth').read_bytes()[:300])
+    for name, what in dict(
+        gone='There is no checkpoint file',
+        text='is not a checkpoint',
+        tar='TorchScript or tar',
+        cut='is not a checkpoint',
+    ).items():
+        with pytest.raises(ValueError, match=what) as error:
+            load_training_checkpoint(tmp_path / f'{name}.pth')
+        assert f'{name}.pth' in str(error.value)
