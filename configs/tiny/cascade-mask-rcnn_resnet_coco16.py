@@ -4,7 +4,7 @@ A check that boxes, masks and metric work on the real thing, minutes on a CPU:
 
     python tools/subset_coco.py data/coco/annotations/instances_val2017.json \
         data/coco/annotations/first16.json --images 16
-    MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_50.pth \
+    MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_28.pth \
         python tools/train.py configs/tiny/cascade-mask-rcnn_resnet_coco16.py
 """
 

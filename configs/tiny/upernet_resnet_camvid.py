@@ -1,6 +1,6 @@
 """UPerNet on CamVid with the tiny ResNet: a real street in minutes on a CPU.
 
-    MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_50.pth \
+    MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_28.pth \
         python tools/train.py configs/tiny/upernet_resnet_camvid.py
 
 Under ``data/camvid`` are ``images/{train,val}`` and ``labels/{train,val}`` with PNG

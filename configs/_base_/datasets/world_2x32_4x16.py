@@ -56,8 +56,8 @@ custom_hooks = [
     # Random crops for the first half of the run.
     dict(
         type='mmbam.LocalizeHook',
-        start_epoch=25,
-        interval=12,
+        start_epoch=14,
+        interval=7,
         image_size=32,
         batch_size=200,
         num_workers=0,

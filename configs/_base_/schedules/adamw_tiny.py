@@ -1,6 +1,6 @@
 """Nine minutes on two CPU cores."""
 
-max_epochs = 50
+max_epochs = 28
 warmup_epochs = 1
 
 optim_wrapper = dict(
