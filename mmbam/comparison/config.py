@@ -116,7 +116,8 @@ def run_config(
                 type='OptimWrapper',
                 optimizer=dict(type='AdamW', lr=settings.lr, weight_decay=WEIGHT_DECAY),
                 clip_grad=dict(max_norm=CLIP),
-                paramwise_cfg=dict(flat_decay_mult=0.0),
+                # SwAV's projector holds its batch norm under two names.
+                paramwise_cfg=dict(flat_decay_mult=0.0, bypass_duplicate=True),
             ),
             param_scheduler=[
                 dict(type='LinearLR', start_factor=0.01, by_epoch=False, end=warmup),

@@ -9,6 +9,7 @@ import pytest
 import torch
 from mmengine.logging import MessageHub
 from mmengine.model import revert_sync_batchnorm
+from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS
 
 from mmbam.comparison import METHODS, Settings, compare, worker
@@ -54,6 +55,7 @@ def test_every_method_trains_every_backbone(name, backbone, data, hub):
     loss = model(inputs, None, mode='loss')['loss']
     loss.backward()
     assert loss.isfinite()
+    build_optim_wrapper(model, cfg.optim_wrapper).step()
     trained = [p for p in model.backbone.parameters() if p.requires_grad]
     assert sum(p.grad is not None and bool(p.grad.any()) for p in trained) > 5
     network = worker.evaluated_network(model, settings.backbone_config())
