@@ -21,20 +21,15 @@ class ClsViT(MoCoV3ViT):
     returns in evaluation mode, where patches may be looked at.
 
     Args:
-        **kwargs: Those of ``MoCoV3ViT``, with ``out_type='cls_token'``, the default,
-            and the last block as the only output.
+        **kwargs: Those of ``MoCoV3ViT``. With another ``out_type`` than
+            ``'cls_token'`` the last block computes all tokens in training too.
     """
 
     def __init__(self, **kwargs) -> None:
         super().__init__(**kwargs)
-        if self.out_type != 'cls_token' or len(self.out_indices) != 1:
-            raise ValueError(
-                "ClsViT has no output but the last block's [cls]: it needs out_type="
-                f"'cls_token' and a single index, but got out_type={self.out_type!r} "
-                f'and out_indices={list(self.out_indices)}.'
-            )
-        # The same block with the same weights; only what it computes is another.
-        self.layers[-1].__class__ = ClsBlock
+        if self.out_type == 'cls_token':
+            # The same block with the same weights; only what it computes is another.
+            self.layers[-1].__class__ = ClsBlock
 
 
 class ClsBlock(TransformerEncoderLayer):

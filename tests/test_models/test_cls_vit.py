@@ -83,6 +83,12 @@ def test_bam_trains_it_as_it_trains_the_whole(checkpointing):
     assert isinstance(model.teacher.backbone, ClsViT)
 
 
-def test_other_outputs_are_refused():
-    with pytest.raises(ValueError, match='featmap'):
-        build_both(out_type='featmap')
+def test_maps_are_computed_as_a_whole():
+    plain, ours = build_both(out_type='featmap')
+    images = torch.randn(2, 3, 32, 32)
+    for mode in (True, False):
+        plain.train(mode)
+        ours.train(mode)
+        maps = [network(images)[-1] for network in (plain, ours)]
+        assert maps[0].shape == (2, 32, 4, 4)
+        torch.testing.assert_close(*maps)
