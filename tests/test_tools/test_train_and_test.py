@@ -7,10 +7,12 @@ import os
 import pickle
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from mmbam.checkpoints import load_training_checkpoint
@@ -125,6 +127,20 @@ def test_training_resumes_where_it_stopped(config, tmp_path):
     # One folder for both if they began within a second.
     logs = [log.read_text() for log in tmp_path.glob('*/*.log')]
     assert sum('resumed epoch: 1' in log for log in logs) == 1
+
+
+def test_a_checkpoint_that_could_run_code_is_not_resumed(config, tmp_path, capsys):
+    arguments = (config, '--work-dir', tmp_path)
+    assert run_tool('train.py', *arguments)[1] is None
+    state = load_training_checkpoint(tmp_path / 'epoch_1.pth')
+    bad = tmp_path / 'bad.pth'
+    torch.save(dict(state, own=Fraction(1, 2)), bad)
+    capsys.readouterr()
+    assert run_tool('train.py', *arguments, '--resume', bad)[1] == 1
+    (sentence,) = (
+        line for line in capsys.readouterr().err.splitlines() if 'train.py: ' in line
+    )
+    assert f'{str(bad)!r} holds other objects' in sentence
 
 
 @pytest.mark.parametrize(
