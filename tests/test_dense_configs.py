@@ -253,7 +253,8 @@ def test_a_file_that_half_fits_is_refused(
     half_of(tiny_checkpoints['resnet'], tmp_path / 'half.pth')
     monkeypatch.setenv('MMBAM_CHECKPOINT', str(tmp_path / 'half.pth'))
     runner = build_runner(load(config, world, tmp_path))
-    with pytest.raises(ValueError, match='half.pth.*does not fit ResNet_CIFAR; missing: '):
+    message = 'half.pth.*does not fit ResNet_CIFAR; missing: '
+    with pytest.raises(ValueError, match=message):
         runner.train()
     assert runner.iter == 0
 
