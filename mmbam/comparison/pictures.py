@@ -54,7 +54,9 @@ def draw_course(
             axes.set_xlabel(label)
             axes.grid(alpha=0.3)
         row[0].set_ylabel(title)
-    grid[0, 1].legend(fontsize=8)
+    # Below: inside, it would hide what is best.
+    handles = grid[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc='outside lower center', ncols=5)
     figure.savefig(path, dpi=110)
 
 
