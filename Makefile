@@ -2,7 +2,7 @@
 # classic: torch 2.1 and OpenMMLab's own last releases; modern: this year's torch and the
 # maintained forks. Each has an environment of its own (see also tools/env.sh).
 STACK ?= classic
-ifeq ($(filter classic modern,$(STACK)),)
+ifneq ($(words $(STACK)) $(filter classic modern,$(STACK)),1 $(STACK))
 $(error STACK must be classic or modern, not '$(STACK)')
 endif
 VENV ?= $(if $(filter modern,$(STACK)),.venv-modern,.venv)
@@ -51,11 +51,11 @@ test: dense
 
 # A sub-make each: the two environments never meet in one.
 cross:
-	@$(MAKE) --no-print-directory dense STACK=classic
-	@$(MAKE) --no-print-directory dense STACK=modern
+	@$(MAKE) --no-print-directory dense STACK=classic VENV=.venv
+	@$(MAKE) --no-print-directory dense STACK=modern VENV=.venv-modern
 	MMBAM_PYTHON_CLASSIC='$(CURDIR)/.venv/bin/python' \
 	MMBAM_PYTHON_MODERN='$(CURDIR)/.venv-modern/bin/python' \
-	OMP_NUM_THREADS=1 $(RUN) -m pytest tests/test_stacks.py
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest tests/test_stacks.py
 
 lint: dense
 	$(RUN) -m ruff check .

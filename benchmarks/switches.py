@@ -28,7 +28,7 @@ RESNET = dict(type='ResNet', depth=50)
 
 
 def config(arch: str, **changes) -> dict:
-    """BAM's config; of the backbone, the loss or the neck something else."""
+    """BAM's config, with changes of the backbone or the loss."""
     cfg, _ = method(NAME, 'ViT-S/16' if arch == 'ResNet-50' else arch)
     if arch == 'ResNet-50':
         cfg['backbone'] = RESNET
@@ -152,6 +152,8 @@ def main() -> None:
             for step in steps:  # compilers start at the first whole batch
                 step()
         except Exception as error:  # not every torch has every switch on every device
+            if used:
+                raise
             reason = ' '.join(str(error).split())[:60]
             print(f'  {arch:<9} {name:<35} cannot be had here: {reason}')
             continue

@@ -42,7 +42,7 @@ def load_training_checkpoint(path: str | Path, map_location: Any = 'cpu') -> dic
         InputError: There is no such file, it is damaged, or it holds other objects than
             those that mmengine's runner saves.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     if not path.is_file():
         raise InputError(f'There is no checkpoint file {str(path)!r}.')
     with input_errors():
@@ -51,14 +51,18 @@ def load_training_checkpoint(path: str | Path, map_location: Any = 'cpu') -> dic
         return _load(path, map_location)
     # Damaged files raise about anything; the cause stays attached.
     except Exception as error:
-        with input_errors():
+        advice = 'torch.save(mmbam.checkpoints.read_weights(FILE), NEW_FILE)'
+        try:
             read_weights(path)  # says so if the file is damaged
+        except ValueError as other:
+            if 'holds no weights' not in str(other):
+                raise InputError(str(other)) from error
+            advice = 'it has none'
         if not isinstance(error, pickle.UnpicklingError):
             raise
         raise InputError(
             f'{str(path)!r} holds other objects than those of a training checkpoint, '
-            'and could run code: keep its weights alone, with '
-            'torch.save(mmbam.checkpoints.read_weights(FILE), NEW_FILE).'
+            f'and could run code: keep its weights alone ({advice}).'
         ) from error
 
 
@@ -115,6 +119,16 @@ _OURS = {
 
 
 def _load(path: Path, map_location: Any) -> dict:
+    # A buffer's state updates what all buffers share, which is not the file's business.
+    methods = dict(HistoryBuffer()._statistics_methods)
+    try:
+        return _load_listed(path, map_location)
+    finally:
+        HistoryBuffer._statistics_methods.clear()
+        HistoryBuffer._statistics_methods.update(methods)
+
+
+def _load_listed(path: Path, map_location: Any) -> dict:
     if _TORCH_HAS_SAFE_GLOBALS:
         codes = '?' + np.typecodes['AllInteger'] + np.typecodes['AllFloat']
         allowed = [(value, name) for name, value in _OURS.items()]
@@ -152,7 +166,11 @@ class _RestrictedUnpickler(pickle._Unpickler):
     def load_build(self) -> None:
         # Not the listed classes and functions themselves, which a file could change.
         filled = self.stack[-2]
-        if not isinstance(filled, (HistoryBuffer, OrderedDict, np.ndarray, np.dtype)):
+        allowed = isinstance(filled, (HistoryBuffer, OrderedDict, np.ndarray)) or (
+            # A compound type could pass the file's bytes off as pointers to objects.
+            isinstance(filled, np.dtype) and filled.kind in 'biufc'
+        )
+        if not allowed:
             raise pickle.UnpicklingError(f'a state for {filled!r}')
         super().load_build()
 

@@ -23,6 +23,7 @@ from mmpretrain.models.selfsup import MAEViT
 from torch import nn
 from torch.nn.functional import normalize
 
+from mmbam.checkpoints import use_safe_loading
 from mmbam.engine.hooks import ProgressHook
 from mmbam.evaluation import build_loader, cluster_scores
 from mmbam.evaluation.features import frozen
@@ -128,6 +129,7 @@ def build_runner(cfg: Config) -> Runner:
     """A runner with its model in the faster layout for convolutions."""
     # mmengine's, of whole seconds, would let two runs share their logs.
     cfg.experiment_name = f'compare_{time.time_ns()}'
+    use_safe_loading()
     runner = Runner.from_cfg(cfg)
     runner.model.to(memory_format=torch.channels_last)
     return runner

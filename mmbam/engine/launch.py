@@ -180,7 +180,7 @@ def require_checkpoint(checkpoint: str) -> str:
 def build_runner(cfg: Config) -> Runner:
     """Build the runner, for CPU processes if there is no accelerator.
 
-    From here on this process loads no checkpoint that could run code.
+    From here on this process loads no file or http address that could run code.
 
     Args:
         cfg (Config): From :func:`load_config`.

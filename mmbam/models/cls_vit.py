@@ -54,7 +54,7 @@ class ClsBlock(TransformerEncoderLayer):
         both = F.linear(x, weights[1], biases[1])
         both = both.view(n, length, 2, attn.num_heads, attn.head_dims)
         key, value = both.permute(2, 0, 3, 1, 4)
-        out = F.scaled_dot_product_attention(
+        out = attn.scaled_dot_product_attention(
             query, key, value, dropout_p=attn.attn_drop
         )
         out = attn.proj(out.transpose(1, 2).reshape(n, 1, width))

@@ -132,6 +132,37 @@ def test_a_file_cannot_change_the_classes_it_names():
     assert HistoryBuffer.mean is mean
 
 
+def test_a_file_cannot_change_what_all_buffers_share(tmp_path):
+    class Fills:
+        def __reduce__(self):
+            state = dict(statistics_methods=dict(mean='x'))
+            return HistoryBuffer, (), state
+
+    torch.save(dict(state_dict=WEIGHTS, a=Fills()), tmp_path / 'a.pth')
+    load_training_checkpoint(tmp_path / 'a.pth')
+    assert HistoryBuffer([1.0, 3.0], [1, 1]).statistics('mean') == 2.0
+
+
+def test_bytes_of_a_file_do_not_become_pointers():
+    """A compound type whose object field is not flagged as one."""
+
+    class Compound:
+        def __reduce__(self):
+            field = {'f0': (np.dtype('O'), 0)}
+            state = (3, '|', None, ('f0',), field, 8, 1, 0)
+            return np.dtype, ('V8', False, True), state
+
+    stream = pickle.dumps(Compound(), protocol=2)
+    with pytest.raises(pickle.UnpicklingError, match='state for'):
+        _RestrictedPickle.load(io.BytesIO(stream))
+
+
+def test_objects_without_weights_are_not_taken_for_damage(tmp_path):
+    torch.save(dict(a=Own(1)), tmp_path / 'a.pth')
+    with pytest.raises(ValueError, match='other objects'):
+        load_training_checkpoint(tmp_path / 'a.pth')
+
+
 def test_the_restricted_unpickler_on_any_torch(tmp_path):
     """Tested where torch has a list of its own, too."""
     torch.save(training_state(), tmp_path / 'a.pth')
