@@ -72,6 +72,13 @@ def finished(data, tmp_path_factory):
     return compare(settings, ['bam-teacher', 'mae', 'simclr'], out=out), out
 
 
+@pytest.mark.parametrize('name', ['mae', 'swav-multicrop'])
+def test_methods_with_ways_of_their_own_run_to_the_end(name, data, tmp_path):
+    settings = Settings(data, backbone='vit', epochs=2, workers=0, **SMALL)
+    (run,) = compare(settings, [name], out=tmp_path)['runs']
+    assert 'error' not in run, run
+
+
 def test_a_comparison_measures_quality_time_and_memory(finished):
     results, out = finished
     assert json.loads((out / 'results.json').read_text()) == results
