@@ -43,10 +43,7 @@ class Method:
     one_view: bool = False
 
 
-_BAM = (
-    'tau 0.1, tau_B 0.05 (0.03 for a batch below 1024), 3 iterations of balancing, '
-    'positives masked'
-)
+_BAM = 'tau 0.1, tau_B 0.05, 3 iterations of balancing, positives masked'
 _DINO = 'temperatures 0.1 and 0.04 to 0.07, centre 0.9, average from 0.996'
 _SWAV = '3000 prototypes, epsilon 0.05, temperature 0.1, queue of 3840'
 METHODS: dict[str, Method] = {

@@ -73,9 +73,7 @@ def bam(teacher: bool) -> Callable[[Setup], dict]:
         ema = dict(type='mmbam.EMATeacher', momentum=setup.momentum(0.995))
         if not teacher:
             neck['norm_cfg'] = dict(type='BN1d')
-        # A small batch has few targets: the published 0.05 leaves B close to uniform.
-        tau_b = 0.05 if setup.batch_size >= 1024 else 0.03
-        loss = dict(type='mmbam.BAMLoss', num_views=setup.views, tau_b=tau_b)
+        loss = dict(type='mmbam.BAMLoss', num_views=setup.views)
         return dict(
             type='mmbam.BAM',
             neck=neck,

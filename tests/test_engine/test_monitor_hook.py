@@ -10,6 +10,7 @@ import pytest
 import torch
 from mmengine.dist import all_reduce, get_dist_info
 from mmengine.logging import MessageHub
+from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner
 from skimage import data
 from torch import nn
@@ -153,6 +154,28 @@ def test_the_signs_are_those_of_the_latents_and_gradients(tmp_path):
         assert logged == pytest.approx(value)
     logged = runner.message_hub.get_scalar('train/grad_norm').current()
     assert logged == pytest.approx(seen['norm'])
+
+
+def test_embeddings_are_those_of_the_first_views(tmp_path):
+    # Views of another size go through the projector in a call of their own.
+    hook = MonitorHook(interval=1)
+    model = BAM(
+        backbone=dict(type='mmbam.TinyConvNet'),
+        neck=dict(type='mmbam.BAMNeck', in_channels=64, hid_channels=8, out_channels=8),
+        head=dict(type='mmbam.BAMHead', loss=dict(type='mmbam.BAMLoss', num_views=4)),
+        data_preprocessor=dict(type='mmpretrain.SelfSupDataPreprocessor'),
+    )
+    hook.before_train(SimpleNamespace(model=model, optim_wrapper=sgd(model)))
+    hook.before_train_iter(SimpleNamespace(iter=0), 0)
+    views = [torch.randn(3, 3, size, size) for size in (24, 24, 16, 16)]
+    model(views, mode='loss')
+    with torch.no_grad():
+        first = model.backbone(torch.cat(views[:2])).mean(dim=(2, 3))
+    torch.testing.assert_close(hook._embeddings, first)
+
+
+def sgd(model):
+    return OptimWrapper(torch.optim.SGD(model.parameters(), lr=0.1))
 
 
 def test_training_is_the_same_with_and_without(tmp_path):

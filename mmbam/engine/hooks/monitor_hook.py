@@ -134,7 +134,7 @@ class MonitorHook(Hook):
     ) -> None:
         """Watch the iterations that are to be checked."""
         self._watching = self.every_n_train_iters(runner, self.interval)
-        self._latents = self._grad_norm = None
+        self._latents = self._embeddings = self._grad_norm = None
 
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch=None, outputs=None
@@ -196,7 +196,8 @@ class MonitorHook(Hook):
 
     @torch.compiler.disable  # a compiled model would be compiled for either state
     def _keep_embeddings(self, module: nn.Module, args: tuple) -> None:
-        if self._watching:
+        # The first views; smaller ones follow in a call of their own.
+        if self._watching and self._embeddings is None:
             self._embeddings = args[0].detach().float()
 
     def _rank(self, features: Tensor) -> float:
