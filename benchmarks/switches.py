@@ -143,8 +143,8 @@ def main() -> None:
         f'Batch {args.batch_size}, {args.threads} threads, float32, torch '
         f'{torch.__version__}: median of the ratios of {args.rounds} rounds, range'
     )
-    rows = [(args.arch, *row) for row in VIT_SWITCHES.items()]
-    rows += [('ResNet-50', *row) for row in CNN_SWITCHES.items()]
+    rows = [('ResNet-50', *row) for row in CNN_SWITCHES.items()]
+    rows += [(args.arch, *row) for row in VIT_SWITCHES.items()]
     for arch, name, (on, off, used) in rows:
         make = partial(step_of, arch=arch, batch=args.batch_size)
         try:
