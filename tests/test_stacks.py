@@ -138,7 +138,12 @@ def test_a_run_goes_on_as_if_it_had_stayed(folder, network, writer):
 
     before = load_training_checkpoint(folder / f'{network}-{writer}/epoch_1.pth')
     assert stayed['state_dict'].keys() == left['state_dict'].keys()
+    # A batch norm takes the biases before it away again: what moves them is rounding
+    # alone, of which Adam makes whole steps.
+    lost = 'neck.layers.0.bias', 'neck.layers.3.bias', 'neck.layers.6.bias'
     for name, value in stayed['state_dict'].items():
+        if network == 'resnet' and name.endswith(lost):
+            continue
         moved = (value - before['state_dict'][name]).float().norm()
         apart = (value - left['state_dict'][name]).float().norm()
         assert apart <= 0.1 * moved + 1e-6, name
