@@ -14,11 +14,11 @@ from mmbam.registry import MODELS
 class ClsViT(MoCoV3ViT):
     """MoCo v3's ViT whose last block, in training, computes [cls] alone.
 
-    Of the last block's output the loss sees one token, and that token depends on the
-    keys and values of the others only: their queries, their projection and their MLP
-    are left out, 1/14 of a network of 12 blocks. Output, gradients and names of weights
-    are those of :class:`mmpretrain.models.selfsup.MoCoV3ViT`, and so is all that it
-    returns in evaluation mode, where patches may be looked at.
+    Of the last block's output the loss sees one token, and that token needs no more of
+    the others than their mean under its attention: with their queries, keys, values,
+    projection and MLP nearly the whole block is left out. Output, gradients and names
+    of weights are those of :class:`mmpretrain.models.selfsup.MoCoV3ViT`, and so is all
+    that it returns in evaluation mode, where patches may be looked at.
 
     Args:
         **kwargs: Those of ``MoCoV3ViT``. With another ``out_type`` than
@@ -43,19 +43,30 @@ class ClsBlock(TransformerEncoderLayer):
         return self.ffn(self.ln2(cls), identity=cls)
 
     def _attend(self, x: Tensor) -> Tensor:
-        """What [cls] gathers from all tokens."""
+        """What [cls] gathers from all tokens.
+
+        With one query, keys and values need not be computed: ``q . (K x)`` is
+        ``(q K) . x``, and a mean of ``V x`` is V of the mean of ``x``. What would be
+        two products per token, of the network's width squared each, is two of its
+        width times the number of heads. A bias of the keys adds the same to all tokens
+        and changes nothing.
+        """
         attn = self.attn
-        n, length, width = x.shape
-        parts = (width, 2 * width)  # the query; keys and values
-        weights = attn.qkv.weight.split(parts)
-        biases = (None, None) if attn.qkv.bias is None else attn.qkv.bias.split(parts)
-        query = F.linear(x[:, :1], weights[0], biases[0])
-        query = query.view(n, 1, attn.num_heads, attn.head_dims).transpose(1, 2)
-        both = F.linear(x, weights[1], biases[1])
-        both = both.view(n, length, 2, attn.num_heads, attn.head_dims)
-        key, value = both.permute(2, 0, 3, 1, 4)
-        out = attn.scaled_dot_product_attention(
-            query, key, value, dropout_p=attn.attn_drop
-        )
-        out = attn.proj(out.transpose(1, 2).reshape(n, 1, width))
+        n, _, width = x.shape
+        weights = attn.qkv.weight.view(3, attn.num_heads, attn.head_dims, width)
+        to_query, to_key, to_value = weights
+        bias = attn.qkv.bias
+        if bias is not None:
+            bias = bias.view(3, attn.num_heads, 1, attn.head_dims)
+        # Heads come first, then images: one product for each head.
+        query = x[:, 0] @ to_query.transpose(1, 2)
+        if bias is not None:
+            query = query + bias[0]
+        query = (query * attn.head_dims**-0.5) @ to_key
+        attention = (query.transpose(0, 1) @ x.transpose(1, 2)).softmax(dim=-1)
+        attention = F.dropout(attention, attn.attn_drop, self.training)
+        out = (attention @ x).transpose(0, 1) @ to_value.transpose(1, 2)
+        if bias is not None:
+            out = out + bias[2] * attention.sum(dim=-1).T.unsqueeze(-1)
+        out = attn.proj(out.transpose(0, 1).reshape(n, 1, width))
         return attn.out_drop(attn.gamma1(attn.proj_drop(out)))

@@ -17,7 +17,6 @@ def build_both(**kwargs):
     for kind in ('mmpretrain.MoCoV3ViT', 'mmbam.ClsViT'):
         torch.manual_seed(0)
         network = MODELS.build({**copy.deepcopy(VIT), 'type': kind, **kwargs})
-        network.init_weights()
         with torch.no_grad():
             for p in network.parameters():
                 p.add_(torch.randn_like(p), alpha=0.1)
@@ -27,9 +26,9 @@ def build_both(**kwargs):
     return plain, ours
 
 
-@pytest.mark.parametrize('size', [32, 16])
-def test_output_and_gradients_are_those_of_the_whole_network(size):
-    plain, ours = build_both()
+@pytest.mark.parametrize('size, qkv_bias', [(32, True), (16, True), (16, False)])
+def test_output_and_gradients_are_those_of_the_whole_network(size, qkv_bias):
+    plain, ours = build_both(qkv_bias=qkv_bias)
     images = torch.randn(4, 3, size, size, dtype=torch.float64)
     for network in (plain, ours):
         network.double()
