@@ -24,7 +24,7 @@ LN_2 = math.log(2)
 POSITIVE_MASKS = ('exclude', 'zero', None)
 
 # Similarities worked on at once: few enough for a CPU's cache, or enough for a GPU.
-CPU_CHUNK = 2**18
+CPU_CHUNK = 2**19
 GPU_CHUNK = 2**22
 
 

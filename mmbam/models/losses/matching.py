@@ -63,22 +63,18 @@ class MatchAttention(torch.autograd.Function):
         grad_columns = torch.zeros_like(columns) if own_targets else None
         loss, entropy = z.new_zeros(()), z.new_zeros(())
         # Fresh memory for every part would cost as much as what is done with it.
-        buffers = b.new_empty(4, min(rows, n), *b.shape[2:])
+        buffers = b.new_empty(2, min(rows, n), *b.shape[2:])
         views = range(num_views)
         if num_targets == 1:  # a lone target view has nothing to be matched with
             views = range(1, num_views)
             grad_z[0] = 0
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            of_part = buffers[:, : part.stop - start]
-            blocks, product, all_targets, target_of_view = of_part
+            blocks, product = buffers[:, : part.stop - start]
             s = blocks.flatten(1)  # the same numbers, for products with the columns
-            torch.sum(b[:, part], dim=0, out=all_targets)
             for view in views:
-                count, target = num_targets, all_targets
-                if view < num_targets:
-                    count = num_targets - 1
-                    target = torch.sub(all_targets, b[view, part], out=target_of_view)
+                of_others = [b[t, part] for t in range(num_targets) if t != view]
+                count = len(of_others)
                 source = z[view, part] * (inverse_norm[view, part] / tau)
                 torch.mm(source, columns.T, out=s)
                 if positive_mask is not None:
@@ -87,17 +83,20 @@ class MatchAttention(torch.autograd.Function):
                 # Rows of A and B sum to 1: s may be counted from its largest.
                 blocks.sub_(blocks.amax(dim=-1, keepdim=True))
                 # torch.dot would save a pass, but loses digits of a sum this long.
-                matched = torch.mul(target, blocks, out=product).sum()
+                matched = sum(
+                    torch.mul(b_t, blocks, out=product).sum() for b_t in of_others
+                )
                 exp_sum = blocks.exp2_().sum(dim=-1, keepdim=True)
                 log_sum = exp_sum.log2().sum()
                 loss += count * log_sum - matched
-                # From here on s holds target - count * a, the gradient's negative.
-                per_sum = exp_sum.reciprocal_()
-                torch.addcmul(target, blocks, per_sum, value=-count, out=blocks)
+                # From here on s holds the sum of b - a, the gradient's negative.
+                blocks.mul_(-count / exp_sum)
+                for b_t in of_others:
+                    blocks += b_t
                 if positive_mask == 'zero':  # a constant has no gradient
                     mask_positives(s, start, first_column, num_targets, 0.0)
                 grad = torch.mm(s, columns, out=grad_z[view, part])
-                # Summed over the rows, this is <target - count * a, similarities>.
+                # Summed over the rows, this is <sum of b - a, similarities>.
                 along = (grad * source).sum(dim=-1, keepdim=True)
                 entropy += log_sum - (matched - along.sum()) / count
                 if grad_columns is not None:
