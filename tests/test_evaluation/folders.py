@@ -12,7 +12,7 @@ pipeline = [dict(type='LoadImageFromFile'), dict(type='PackInputs')]
 model = dict(
     type='ImageClassifier',
     backbone=dict(
-        type='VisionTransformer',
+        type='mmpretrain.VisionTransformer',
         arch=dict(embed_dims=24, num_layers=2, num_heads=4, feedforward_channels=48),
         img_size=16,
         patch_size=8,
