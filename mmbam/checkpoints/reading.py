@@ -18,6 +18,10 @@ _WRAPPERS = ('state_dict', 'model')
 _ROLES = ('student', 'teacher')
 
 
+class NoWeightsError(ValueError):
+    """A file that could be read holds no tensors where weights are looked for."""
+
+
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """Read the weights of a checkpoint, which need not be trusted.
 
@@ -47,7 +51,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
         if weights:
             return weights
         content = next((content[w] for w in _WRAPPERS if w in content), None)
-    raise ValueError(
+    raise NoWeightsError(
         f'{str(path)!r} holds no weights: they are looked for at the top of the file '
         f'and under {", ".join(_WRAPPERS + _ROLES)}.'
     )

@@ -25,7 +25,7 @@ from mmengine.utils import digit_version
 
 from mmbam.errors import InputError, input_errors
 
-from .reading import read_weights, refuse_archive
+from .reading import NoWeightsError, read_weights, refuse_archive
 
 # With it came the names under which torch knows what it is allowed to load.
 _TORCH_HAS_SAFE_GLOBALS = digit_version(torch.__version__) >= digit_version('2.6.0')
@@ -54,10 +54,10 @@ def load_training_checkpoint(path: str | Path, map_location: Any = 'cpu') -> dic
         advice = 'torch.save(mmbam.checkpoints.read_weights(FILE), NEW_FILE)'
         try:
             read_weights(path)  # says so if the file is damaged
-        except ValueError as other:
-            if 'holds no weights' not in str(other):
-                raise InputError(str(other)) from error
+        except NoWeightsError:
             advice = 'it has none'
+        except ValueError as other:
+            raise InputError(str(other)) from error
         if not isinstance(error, pickle.UnpicklingError):
             raise
         raise InputError(
