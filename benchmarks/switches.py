@@ -112,7 +112,7 @@ VIT_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
     'torch.compile of the backbones': (dict(model=compile_backbones), {}, False),
 }
 CNN_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
-    'channels_last': (dict(model=channels_last), {}, False),
+    'channels_last': (dict(model=channels_last), {}, True),
 }
 
 

@@ -115,8 +115,6 @@ def load_config(args: argparse.Namespace, imagenet_root: str) -> Config:
 def train(cfg: Config) -> tuple[Runner, nn.Module]:
     """Pre-train; returns the runner and the backbone as it was at the start."""
     runner = Runner.from_cfg(cfg)
-    # A third faster for convolutions on a CPU.
-    runner.model.to(memory_format=torch.channels_last)
     # Workers get cores of their own: sharing one costs more than a thread gains.
     workers = cfg.train_dataloader.num_workers
     torch.set_num_threads(max(1, torch.get_num_threads() - workers))

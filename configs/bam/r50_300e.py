@@ -19,4 +19,5 @@ model = dict(
     head=dict(type='mmbam.BAMHead', loss=dict(type='mmbam.BAMLoss', num_views=8)),
     # The paper does not say whether its ResNet had a teacher; its full method has one.
     teacher=dict(type='mmbam.EMATeacher', momentum=0.995, end_momentum=1.0),
+    channels_last=True,
 )

@@ -38,6 +38,7 @@ model = dict(
     ),
     # 0.995 averages over more steps than this run has.
     teacher=dict(type='mmbam.EMATeacher', momentum=0.98, end_momentum=1.0),
+    channels_last=True,
 )
 
 # A run of a few hundred steps: log often, average over little.

@@ -33,6 +33,8 @@ class BAM(BaseSelfSupervisor):
         grad_checkpointing (bool): Keep only the inputs of the student's blocks and
             compute the rest again in the backward pass: less memory, more time.
             Defaults to False.
+        channels_last (bool): Keep the channels of a pixel side by side in memory, which
+            is faster for convolutional backbones. Defaults to False.
         data_preprocessor (dict, optional): Defaults to mmpretrain's
             ``SelfSupDataPreprocessor``.
         init_cfg (dict, optional): Defaults to None.
@@ -45,6 +47,7 @@ class BAM(BaseSelfSupervisor):
         head: dict,
         teacher: dict | nn.Module | None = None,
         grad_checkpointing: bool = False,
+        channels_last: bool = False,
         data_preprocessor: dict | nn.Module | None = None,
         init_cfg: dict | None = None,
     ) -> None:
@@ -64,6 +67,8 @@ class BAM(BaseSelfSupervisor):
             self.teacher.start(self.backbone, self.neck)
         if grad_checkpointing:
             checkpoint_blocks(self.backbone)
+        if channels_last:
+            self.to(memory_format=torch.channels_last)  # what weights have, maps get
 
     def init_weights(self) -> None:
         """Initialise the student, and make a moving average equal to it."""

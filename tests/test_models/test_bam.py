@@ -48,6 +48,23 @@ def test_every_trainable_weight_gets_a_gradient(backbone, teacher, num_local):
     assert not any(name.startswith('teacher') for name in grads)
 
 
+def test_the_layout_of_memory_changes_the_maps_and_not_the_gradients():
+    maps, of_layout = [], []
+    weights = build(backbone=RESNET, teacher=EMA).state_dict()
+    for channels_last in (False, True):
+        cfg = bam_config(backbone=RESNET, teacher=EMA)
+        model = MODELS.build(dict(cfg, channels_last=channels_last)).double()
+        model.load_state_dict(weights)
+        for network in (model.backbone, model.teacher.backbone):
+            network.layer1.register_forward_hook(lambda m, x, y: maps.append(y))
+        of_layout.append(gradients(model, make_views(dtype=torch.float64)))
+    plain, ours = of_layout
+    for name in plain:
+        torch.testing.assert_close(ours[name], plain[name], msg=name)
+    in_layout = [y.is_contiguous(memory_format=torch.channels_last) for y in maps]
+    assert in_layout == [False] * 3 + [True] * 3  # teacher, student's two sizes
+
+
 def test_views_of_one_size_go_through_the_backbone_together():
     model = build(num_views=5)
     sizes = []
