@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
+from mmengine.model import MMDistributedDataParallel
 from mmpretrain.models.utils.attention import scaled_dot_product_attention_pyimpl
 from torch import Tensor, nn
 
@@ -85,13 +87,21 @@ def channels_last(model: nn.Module) -> None:
     model.to(memory_format=torch.channels_last)
 
 
+def in_parallel(model: nn.Module, **kwargs) -> nn.Module:
+    """As one of a group of processes, of which there is one."""
+    if not dist.is_initialized():
+        dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)
+    return MMDistributedDataParallel(model, broadcast_buffers=False, **kwargs)
+
+
 def nothing(model: nn.Module) -> None:
     """Leave the model as it is."""
 
 
 Side = dict
 # For each switch: with it, without it, and whether the recipes or tools have it on.
-# A side is a change of config, of the built model, or an option of AdamW.
+# A side is a change of config, of the built model or of how it is wrapped, or an option
+# of AdamW.
 VIT_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
     'last block computes [cls] alone': (
         {},
@@ -106,6 +116,11 @@ VIT_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
     'loss in closed form': ({}, dict(model=direct_loss), True),
     'multi-tensor moving average': ({}, dict(model=loop_over_parameters), True),
     'fused attention': ({}, dict(model=written_out_attention), True),
+    'gradients as views of buckets': (
+        dict(parallel=dict(gradient_as_bucket_view=True)),
+        dict(parallel={}),
+        True,
+    ),
     'inference mode for the teacher': (dict(model=inference_mode), {}, False),
     'multi-tensor AdamW': (dict(adamw=dict(foreach=True)), {}, False),
     'fused AdamW': (dict(adamw=dict(fused=True)), {}, False),
@@ -119,6 +134,8 @@ CNN_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
 def step_of(side: Side, arch: str, batch: int) -> Callable[[], None]:
     model = build(config(arch, **side))
     side.get('model', nothing)(model)
+    if 'parallel' in side:
+        model = in_parallel(model, **side['parallel'])
     return make_step(model, dict(max_norm=0.3), EIGHT, batch, **side.get('adamw', {}))
 
 
@@ -129,11 +146,15 @@ def seconds(step: Callable[[], None]) -> float:
 
 
 def main() -> None:
+    names = [*CNN_SWITCHES, *VIT_SWITCHES]
     parser = argparse.ArgumentParser(
         description=__doc__.split('\n')[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument('--arch', choices=('ViT-S/16', 'ViT-Ti/16'), default='ViT-S/16')
+    parser.add_argument(
+        '--switches', nargs='+', choices=names, default=names, metavar='NAME'
+    )
     parser.add_argument('--batch-size', type=int, default=4)
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--threads', type=int, default=2)
@@ -146,6 +167,8 @@ def main() -> None:
     rows = [('ResNet-50', *row) for row in CNN_SWITCHES.items()]
     rows += [(args.arch, *row) for row in VIT_SWITCHES.items()]
     for arch, name, (on, off, used) in rows:
+        if name not in args.switches:
+            continue
         make = partial(step_of, arch=arch, batch=args.batch_size)
         try:
             steps = [make(on), make(off)]
