@@ -7,6 +7,7 @@ import os
 
 from mmbam.engine import launch
 from mmbam.errors import InputError
+from mmbam.process_group import leave_group
 
 
 def main() -> None:
@@ -28,6 +29,7 @@ def main() -> None:
         cfg.test_cfg.fp16 = True  # mmengine's name for any mixed precision
     try:
         launch.test(launch.build_runner(cfg))
+        leave_group()
     except InputError as error:
         parser.exit(1, f'{parser.prog}: {error}\n')
 

@@ -8,6 +8,7 @@ import os
 from mmbam.engine import launch
 from mmbam.engine.hooks.monitor_hook import TrainingCollapsed
 from mmbam.errors import InputError
+from mmbam.process_group import leave_group
 
 
 def main() -> None:
@@ -42,6 +43,7 @@ def main() -> None:
         parser.exit(2, f'{parser.prog}: {error}\n')
     try:
         launch.train(launch.build_runner(cfg))
+        leave_group()
     except (InputError, TrainingCollapsed) as error:
         parser.exit(1, f'{parser.prog}: {error}\n')
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Callable
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from mmbam.checkpoints.selection import SOURCES
+from mmbam.process_group import leave_group
 
 from .features import extract_features
 from .frozen import build_frozen, evaluation_dataset
@@ -102,9 +102,4 @@ def run_command(main: Callable[[], None]) -> None:
             sys.exit(message)
         print(message, file=sys.stderr, flush=True)
         os._exit(1)  # leaving a group in order waits for ranks that are gone
-    if distributed:
-        torch.distributed.barrier()
-        # Leaving waits for gloo's threads with Python's lock held, which they need to
-        # let go of their last tensors: give them a moment before.
-        time.sleep(0.2)
-        torch.distributed.destroy_process_group()
+    leave_group()
