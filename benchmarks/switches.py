@@ -153,7 +153,12 @@ def main() -> None:
     )
     parser.add_argument('--arch', choices=('ViT-S/16', 'ViT-Ti/16'), default='ViT-S/16')
     parser.add_argument(
-        '--switches', nargs='+', choices=names, default=names, metavar='NAME'
+        '--switches',
+        nargs='+',
+        choices=names,
+        default=names,
+        metavar='NAME',
+        help='which ones to try',
     )
     parser.add_argument('--batch-size', type=int, default=4)
     parser.add_argument('--rounds', type=int, default=5)

@@ -15,12 +15,6 @@ env_cfg = dict(
     dist_cfg=dict(backend='nccl'),
 )
 
-model_wrapper_cfg = dict(
-    type='MMDistributedDataParallel',
-    broadcast_buffers=False,
-    gradient_as_bucket_view=True,  # gradients are in memory once, not twice
-)
-
 vis_backends = [dict(type='LocalVisBackend')]
 visualizer = dict(type='UniversalVisualizer', vis_backends=vis_backends)
 log_processor = dict(

@@ -13,4 +13,5 @@ model = dict(
         out_type='cls_token',
     ),
     neck=dict(in_channels=128, act_cfg=dict(type='GELU'), norm_cfg=None),
+    channels_last=False,
 )

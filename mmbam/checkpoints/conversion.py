@@ -40,7 +40,7 @@ def convert_checkpoint(
     weights, source = select_backbone(read_weights(path), source)
     # CAFormer's final norm is in timm's head, and part of its features.
     weights = {
-        name: value.clone()
+        name: value.clone(memory_format=torch.contiguous_format)
         for name, value in weights.items()
         if not is_head(to_timm(name)) or to_timm(name).startswith('head.norm.')
     }

@@ -38,12 +38,7 @@ def adapt_to_cpu(cfg: Config) -> list[str]:
         dist_cfg['backend'] = 'gloo'
         changes.append('No GPU: processes communicate by gloo instead of nccl.')
     # Otherwise the runner hands DistributedDataParallel the number of a GPU.
-    parallel = cfg.get('model_wrapper_cfg') or dict(
-        type='MMDistributedDataParallel',
-        broadcast_buffers=False,
-        find_unused_parameters=cfg.get('find_unused_parameters', False),
-    )
-    cfg.model_wrapper_cfg = {'device_ids': None, **parallel}
+    cfg.model_wrapper_cfg = {'device_ids': None, **cfg.get('model_wrapper_cfg', {})}
     replaced = _replace_sync_bn(cfg.get('model'))
     if cfg.pop('sync_bn', None) or replaced:
         changes.append(

@@ -34,7 +34,8 @@ class BAM(BaseSelfSupervisor):
             compute the rest again in the backward pass: less memory, more time.
             Defaults to False.
         channels_last (bool): Keep the channels of a pixel side by side in memory, which
-            is faster for convolutional backbones. Defaults to False.
+            is faster for convolutional backbones. The same seed then draws other
+            initial weights. Defaults to False.
         data_preprocessor (dict, optional): Defaults to mmpretrain's
             ``SelfSupDataPreprocessor``.
         init_cfg (dict, optional): Defaults to None.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from mmpretrain.models.backbones.vision_transformer import TransformerEncoderLayer
 from mmpretrain.models.selfsup import MoCoV3ViT
@@ -63,7 +64,11 @@ class ClsBlock(TransformerEncoderLayer):
         if bias is not None:
             query = query + bias[0]
         query = (query * attn.head_dims**-0.5) @ to_key
-        attention = (query.transpose(0, 1) @ x.transpose(1, 2)).softmax(dim=-1)
+        # Scores in float32 even beside half floats, as fused attention has them.
+        full = torch.promote_types(x.dtype, torch.float32)
+        with torch.autocast(x.device.type, enabled=False):
+            scores = query.transpose(0, 1).to(full) @ x.transpose(1, 2).to(full)
+            attention = scores.softmax(dim=-1).to(x.dtype)
         attention = F.dropout(attention, attn.attn_drop, self.training)
         out = (attention @ x).transpose(0, 1) @ to_value.transpose(1, 2)
         if bias is not None:

@@ -80,6 +80,7 @@ class DINO(BAM):
         freeze_prototypes (int): Epochs at the start of training in which the prototypes
             stay as they are. Defaults to 1.
         grad_checkpointing (bool): See :class:`BAM`. Defaults to False.
+        channels_last (bool): See :class:`BAM`. Defaults to False.
         data_preprocessor (dict, optional): See :class:`BAM`. Defaults to None.
         init_cfg (dict, optional): Defaults to None.
     """
@@ -92,6 +93,7 @@ class DINO(BAM):
         teacher: dict | nn.Module | None = None,
         freeze_prototypes: int = 1,
         grad_checkpointing: bool = False,
+        channels_last: bool = False,
         data_preprocessor: dict | nn.Module | None = None,
         init_cfg: dict | None = None,
     ) -> None:
@@ -101,6 +103,7 @@ class DINO(BAM):
             head=head,
             teacher=teacher or dict(type='mmbam.EMATeacher', momentum=0.996),
             grad_checkpointing=grad_checkpointing,
+            channels_last=channels_last,
             data_preprocessor=data_preprocessor,
             init_cfg=init_cfg,
         )

@@ -51,6 +51,12 @@ def test_timm_to_ours_loads_with_mmengines_own_function(tmp_path):
     )
 
 
+def test_what_is_written_is_contiguous(tmp_path):
+    save_bam(tmp_path / 'in.pth', mm_resnet().to(memory_format=torch.channels_last))
+    weights = convert_checkpoint(tmp_path / 'in.pth', tmp_path / 'out.pth', 'timm')
+    assert all(weight.is_contiguous() for weight in weights.values())
+
+
 @pytest.mark.parametrize('network', [mm_vit, mm_resnet, mm_caformer])
 @pytest.mark.parametrize('to', ['timm', 'release'])
 def test_there_and_back_gives_the_same_weights(tmp_path, network, to):

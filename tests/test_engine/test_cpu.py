@@ -29,8 +29,7 @@ def test_processes_get_gloo_no_device_and_plain_batch_norm():
     cfg = gpu_config('pytorch')
     changes = adapt_to_cpu(cfg)
     assert cfg.env_cfg.dist_cfg == dict(backend='gloo', timeout=60)
-    assert cfg.model_wrapper_cfg.device_ids is None
-    assert cfg.model_wrapper_cfg.find_unused_parameters
+    assert cfg.model_wrapper_cfg == dict(device_ids=None)
     assert cfg.model.backbone.norm_cfg.type == 'BN'
     assert cfg.model.heads[0].norm_cfg.type == 'BN'
     assert 'sync_bn' not in cfg

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from mmengine.config import Config
 
 from mmbam.engine import launch
 
@@ -126,3 +127,16 @@ def test_predictions_are_saved_beside_the_metrics(config):
         'Accuracy',
         'DumpResults',
     ]
+
+
+def test_processes_share_gradients_in_buckets_unless_the_config_says_how():
+    cfg = Config(dict(launcher='pytorch', find_unused_parameters=True))
+    launch.set_wrapper(cfg)
+    assert cfg.model_wrapper_cfg.gradient_as_bucket_view
+    assert cfg.model_wrapper_cfg.find_unused_parameters
+    own = Config(dict(launcher='pytorch', model_wrapper_cfg=dict(type='Own')))
+    launch.set_wrapper(own)
+    assert own.model_wrapper_cfg == dict(type='Own')
+    alone = Config(dict(launcher='none'))
+    launch.set_wrapper(alone)
+    assert 'model_wrapper_cfg' not in alone

@@ -43,15 +43,58 @@ def test_output_and_gradients_are_those_of_the_whole_network(size, qkv_bias):
             assert not others[name].requires_grad
 
 
+def test_drop_path_and_layer_scale_are_those_of_the_whole_network():
+    layers = dict(layer_scale_init_value=0.1)
+    plain, ours = build_both(drop_path_rate=0.5, layer_cfgs=layers)
+    images = torch.randn(16, 3, 16, 16)
+    outputs = []
+    for network in (plain, ours):
+        network.train()
+        torch.manual_seed(1)
+        outputs.append(network(images)[-1])
+    torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(ours(images)[-1], outputs[1]), 'nothing was dropped'
+
+
+def test_dropped_attention_has_the_mean_and_deviation_of_the_whole_networks():
+    plain, ours = build_both(layer_cfgs=dict(attn_drop_rate=0.3))
+    tokens = torch.randn(1, 17, 32).expand(4000, -1, -1)
+    outputs = []
+    for network in (plain, ours):
+        block = network.layers[-1].train()
+        with torch.no_grad():
+            block.attn.qkv.bias[-32:] += 3  # dropped with the values that it belongs to
+            outputs.append(block(tokens)[:, 0])
+    expected, got = outputs
+    assert expected.std(dim=0).min() > 0.05
+    error = (got.mean(dim=0) - expected.mean(dim=0)).abs() / expected.std(dim=0)
+    assert error.max() < 0.1, 'six standard errors of 4,000 draws'
+    torch.testing.assert_close(got.std(dim=0), expected.std(dim=0), rtol=0.1, atol=0)
+
+
+def test_half_floats_are_as_close_as_those_of_the_whole_network():
+    plain, ours = build_both()
+    tokens = 2 * torch.randn(64, 17, 32)
+    errors = []
+    for network in (plain, ours):
+        block = network.layers[-1].train()
+        block.attn.qkv.weight.data.mul_(4)  # scores that half floats are coarse for
+        exact = block(tokens)[:, 0]
+        with torch.autocast('cpu', torch.bfloat16):
+            errors.append((block(tokens)[:, 0] - exact).norm() / exact.norm())
+    assert errors[1] < 1.1 * errors[0], errors
+
+
 def test_patches_are_not_computed_in_training():
     _, ours = build_both()
-    seen = []
-    ours.layers[-1].ffn.register_forward_hook(lambda m, x, y: seen.append(y.shape[1]))
+    block, seen = ours.layers[-1], []
+    block.ffn.register_forward_hook(lambda m, x, y: seen.append(y.shape[1]))
+    block.attn.qkv.register_forward_hook(lambda m, x, y: seen.append('keys, values'))
     images = torch.randn(2, 3, 32, 32)
     for mode in (True, False):
         ours.train(mode)
         ours(images)
-    assert seen == [1, 17]
+    assert seen == [1, 'keys, values', 17]
 
 
 def test_where_it_looks_is_the_same():

@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from mmpretrain.registry import MODELS
 
 from mmbam.checkpoints import load_training_checkpoint
@@ -42,7 +43,8 @@ def root(tmp_path_factory):
     (root / 'pretrained.py').write_text(
         config + HOOK.replace('{checkpoint}', f'{root}/half.pth')
     )
-    state = MODELS.build(Config.fromfile(root / 'train.py').model).state_dict()
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        state = MODELS.build(Config.fromfile(root / 'train.py').model).state_dict()
     torch.save(dict(state_dict=state), root / 'model.pth')
     state.pop('head.fc.bias')
     torch.save(dict(state_dict=state), root / 'half_model.pth')

@@ -20,13 +20,13 @@ data_preprocessor = dict(mean=[120] * 3, std=[60] * 3, to_rgb=True)
 model = dict(type='ImageClassifier', backbone={backbone})
 """
 VIT = dict(
-    type='VisionTransformer',
+    type='mmpretrain.VisionTransformer',
     arch=dict(embed_dims=24, num_layers=2, num_heads=4, feedforward_channels=48),
     img_size=16,
     patch_size=8,
 )
 RESNET = dict(
-    type='ResNet', depth=18, stem_channels=8, base_channels=8, num_stages=2,
+    type='mmpretrain.ResNet', depth=18, stem_channels=8, base_channels=8, num_stages=2,
     strides=(1, 2), dilations=(1, 1), out_indices=(1,),
 )  # fmt: skip
 
