@@ -119,6 +119,7 @@ def test_weight_decay_rises_tenfold_and_leaves_biases_without():
     scheduler = PARAM_SCHEDULERS.build(
         schedule, default_args=dict(optimizer=wrapper.optimizer)
     )
+
     def decays() -> dict[int, float]:
         """By dimensions; mmengine adds a group of its own with a scalar."""
         groups = ((g['params'][0].dim(), g) for g in wrapper.param_groups)

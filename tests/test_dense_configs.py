@@ -444,9 +444,7 @@ def test_recipes_say_what_the_paper_says():
     assert scales[0] == (480, 1333) and scales[-1] == (800, 1333)
 
     ade = read('benchmarks/ade20k/vit-b16_upernet_160k.py')
-    assert ade.optim_wrapper.optimizer == dict(
-        type='AdamW', lr=8e-5, weight_decay=0.05
-    )
+    assert ade.optim_wrapper.optimizer == dict(type='AdamW', lr=8e-5, weight_decay=0.05)
     assert ade.optim_wrapper.paramwise_cfg.layer_decay_rate == 0.65
     assert ade.train_cfg.max_iters == ade.param_scheduler[-1].end == 160000
     assert ade.param_scheduler[0].end == ade.param_scheduler[1].begin == 1500

@@ -16,9 +16,7 @@ image_folder = 'val2017/'
 num_classes = 80
 
 model = dict(
-    data_preprocessor=dict(
-        mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375]
-    ),
+    data_preprocessor=dict(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375]),
     neck=dict(num_outs=5),
     rpn_head=dict(anchor_generator=dict(strides=[4, 8, 16, 32, 64])),
     roi_head=dict(
@@ -51,12 +49,8 @@ first16 = dict(
     ann_file=ann_file,
     data_prefix=dict(img=image_folder),
 )
-train_dataloader = dict(
-    batch_size=4, dataset=dict(pipeline=train_pipeline, **first16)
-)
-val_dataloader = dict(
-    dataset=dict(pipeline=test_pipeline, test_mode=True, **first16)
-)
+train_dataloader = dict(batch_size=4, dataset=dict(pipeline=train_pipeline, **first16))
+val_dataloader = dict(dataset=dict(pipeline=test_pipeline, test_mode=True, **first16))
 test_dataloader = val_dataloader
 val_evaluator = dict(ann_file=data_root + ann_file)
 test_evaluator = val_evaluator

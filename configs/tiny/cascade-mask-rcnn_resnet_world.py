@@ -67,9 +67,7 @@ model = dict(
             for stage in _base_.model.train_cfg.rcnn
         ],
     ),
-    test_cfg=dict(
-        rpn=dict(nms_pre=200, max_per_img=100), rcnn=dict(max_per_img=20)
-    ),
+    test_cfg=dict(rpn=dict(nms_pre=200, max_per_img=100), rcnn=dict(max_per_img=20)),
 )
 
 train_pipeline = [
@@ -108,7 +106,5 @@ param_scheduler = [
     ),
 ]
 auto_scale_lr = dict(base_batch_size=8)
-default_hooks = dict(
-    logger=dict(interval=25), checkpoint=dict(interval=max_epochs)
-)
+default_hooks = dict(logger=dict(interval=25), checkpoint=dict(interval=max_epochs))
 log_processor = dict(window_size=25)

@@ -74,7 +74,5 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', by_epoch=False, begin=0, end=max_iters),
 ]
 auto_scale_lr = dict(base_batch_size=8)
-default_hooks = dict(
-    logger=dict(interval=25), checkpoint=dict(interval=max_iters)
-)
+default_hooks = dict(logger=dict(interval=25), checkpoint=dict(interval=max_iters))
 log_processor = dict(window_size=25)

@@ -51,9 +51,7 @@ optim_wrapper = dict(
 )
 param_scheduler = [
     dict(type='LinearLR', start_factor=1e-6, by_epoch=False, begin=0, end=1500),
-    dict(
-        type='PolyLR', eta_min=0.0, power=1.0, by_epoch=False, begin=1500, end=160000
-    ),
+    dict(type='PolyLR', eta_min=0.0, power=1.0, by_epoch=False, begin=1500, end=160000),
 ]
 auto_scale_lr = dict(base_batch_size=16, enable=False)
 
