@@ -9,6 +9,7 @@ methods and seeds.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import warnings
 
@@ -115,7 +116,13 @@ def main() -> None:
     print(f'Page: {path.resolve()}\nFigures: {(path.parent / RESULTS).resolve()}')
 
 
+def stop(number: int, frame) -> None:
+    """Stop as Ctrl-C does, and with this process the run that it waits for."""
+    raise KeyboardInterrupt
+
+
 if __name__ == '__main__':
+    signal.signal(signal.SIGTERM, stop)
     try:
         run_command(main)
     except KeyboardInterrupt:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,6 +24,7 @@ from mmbam.comparison.report import failures, quality_table
 from tests.test_evaluation.folders import make_folders
 from tests.test_tools.run import run_tool
 
+ROOT = Path(__file__).parents[2]
 SMALL = dict(size=16, batch_size=8, head_width=16, local_views=2, evaluations=2)
 
 
@@ -170,6 +176,27 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_nothing_had_been(
     for one, other in zip(whole['history'], parts['history']):
         for key in ('epoch', 'knn', 'linear'):
             assert one[key] == other[key]
+
+
+def test_a_stopped_command_takes_its_run_along(data, tmp_path):
+    arguments = ('--methods', 'simclr', '--epochs', '1000', '--size', '16')
+    command = subprocess.Popen(
+        [sys.executable, ROOT / 'tools' / 'compare.py', data, *arguments]
+        + ['--batch-size', '8', '--workers', '0', '--out', tmp_path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert 'training' in command.stdout.readline()
+    children = Path(f'/proc/{command.pid}/task/{command.pid}/children')
+    while not children.read_text():
+        time.sleep(0.05)
+    run = Path('/proc', children.read_text().split()[0])
+    assert run.exists()
+    command.send_signal(signal.SIGTERM)
+    _, said = command.communicate(timeout=60)
+    assert command.returncode == 1 and 'Run the command again' in said
+    assert not run.exists()
 
 
 def test_a_budget_in_minutes_becomes_epochs_once(data, tmp_path):
