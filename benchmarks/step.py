@@ -43,6 +43,8 @@ ARCHS = {
     'ViT-S/16': dict(embed_dims=384, num_layers=12, num_heads=12),
     'ViT-Ti/16': dict(embed_dims=192, num_layers=12, num_heads=3),
 }
+# As large as minutes on two cores allow.
+BATCHES = {'ViT-S/16': 32, 'ViT-Ti/16': 64}
 TWO, EIGHT = [224] * 2, [224] * 2 + [96] * 6
 # Crops, and the methods to compare with and the most of their time that is wanted.
 CASES: dict[str, tuple[list[int], dict[str, float | None]]] = {
@@ -235,34 +237,31 @@ def main() -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument('--archs', nargs='+', choices=ARCHS, default=list(ARCHS))
-    parser.add_argument('--batch-size', type=int, default=8)
+    parser.add_argument('--batch-size', type=int, help=f'default by network: {BATCHES}')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--threads', type=int, default=2)
     args = parser.parse_args()
     prepare(args.threads)
     # Every tensor goes back to the system when it is freed, so that the peak shows.
     os.environ['MALLOC_MMAP_THRESHOLD_'] = str(2**16)
-    with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
-        memory = {
-            (arch, name): pool.submit(
-                peak_memory, name, arch, args.batch_size, args.threads
-            ).result()
-            for arch in args.archs
-            for name in CASES
-        }
     print(
-        f'Batch {args.batch_size}, {args.threads} threads, float32, torch '
-        f'{torch.__version__}; medians of {args.rounds} rounds, wall time with its '
-        'range'
+        f'{args.threads} threads, float32, torch {torch.__version__}; medians of '
+        f'{args.rounds} rounds, wall time with its range'
     )
     for arch in args.archs:
-        steps = {name: step_of(name, arch, args.batch_size) for name in CASES}
+        batch = args.batch_size or BATCHES[arch]
+        print(f'{arch}, batch {batch}', flush=True)
+        with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
+            memory = {
+                name: pool.submit(peak_memory, name, arch, batch, args.threads).result()
+                for name in CASES
+            }
+        steps = {name: step_of(name, arch, batch) for name in CASES}
         samples: dict[str, list[Sample]] = {name: [] for name in CASES}
         for _ in range(args.rounds):
             for name, step in steps.items():
                 samples[name].append(measure(step))
-        print(arch)
-        report(samples, {name: memory[arch, name] for name in CASES})
+        report(samples, memory)
         del steps
 
 
