@@ -74,15 +74,18 @@ def test_dropped_attention_has_the_mean_and_deviation_of_the_whole_networks():
 
 def test_half_floats_are_as_close_as_those_of_the_whole_network():
     plain, ours = build_both()
-    tokens = 2 * torch.randn(64, 17, 32)
+    torch.manual_seed(0)
+    tokens = torch.randn(256, 17, 32)
     errors = []
     for network in (plain, ours):
         block = network.layers[-1].train()
-        block.attn.qkv.weight.data.mul_(4)  # scores that half floats are coarse for
-        exact = block(tokens)[:, 0]
-        with torch.autocast('cpu', torch.bfloat16):
-            errors.append((block(tokens)[:, 0] - exact).norm() / exact.norm())
-    assert errors[1] < 1.1 * errors[0], errors
+        attend = block._attend if network is ours else block.attn
+        block.attn.qkv.weight.data[:64].mul_(2)  # larger scores lose more digits
+        with torch.no_grad():
+            exact = attend(block.ln1(tokens))[:, 0]
+            with torch.autocast('cpu', torch.bfloat16):
+                errors.append((attend(block.ln1(tokens))[:, 0] - exact).norm())
+    assert errors[1] < 1.08 * errors[0], errors
 
 
 def test_patches_are_not_computed_in_training():

@@ -192,25 +192,21 @@ class BAMLoss(nn.Module):
         tau = self.tau_b * LN_2 if self.balanced else self.tau
         double = self.balanced and self.tau_b < SMALLEST_TAU_FLOAT32
 
-        scales = rows.norm(dim=-1, keepdim=True).clamp_min_(1e-12).reciprocal_() / tau
-
-        def logits(
-            view: int, part: slice = slice(None), out: Tensor | None = None
-        ) -> Tensor:
-            source = rows[view, part] * scales[view, part]
-            if out is not None and len(out) != len(source):
+        def logits(view: Tensor, first_row: int = 0, out: Tensor | None = None):
+            if out is not None and len(out) != len(view):
                 out = None
-            s = torch.mm(source, columns.T, out=None if double else out)
+            s = F.normalize(view, dim=-1).div_(tau)
+            s = torch.mm(s, columns.T, out=None if double else out)
             if self.positive_mask is not None:
                 value = EXCLUDED if self.positive_mask == 'exclude' else 0.0
-                mask_positives(s, part.start or 0, first_column, num_targets, value)
+                mask_positives(s, first_row, first_column, num_targets, value)
             if double:
                 return s.double() if out is None else out.copy_(s)
             return s
 
         dtype = torch.float64 if double else columns.dtype
         s = columns.new_empty(num_targets, rows.shape[1], len(columns), dtype=dtype)
-        for view, out in enumerate(s):
+        for view, out in zip(rows, s):
             logits(view, out=out)
         b = s.view(*s.shape[:2], groups, -1)
         if not self.balanced:
@@ -221,12 +217,11 @@ class BAMLoss(nn.Module):
                 [block for row in b for block in row.unbind(1)], self.sinkhorn_iters
             )
         else:
-            num_views, n, _ = rows.shape
             size = rows_at_once(columns)
             more_rows = [
-                partial(logits, view, slice(start, start + size))
-                for view in range(num_targets, num_views)
-                for start in range(0, n, size)
+                partial(logits, view[start : start + size], start)
+                for view in rows[num_targets:]
+                for start in range(0, len(view), size)
             ]
             balance([s.flatten(0, 1)], self.sinkhorn_iters, more_rows)
         b = b.to(columns.dtype)
