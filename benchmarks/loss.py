@@ -5,7 +5,7 @@ the tests: full matrices, one product per pair of views, balanced over all rows.
 balances all rows here too, so that the results can be compared; the default, which
 balances only the rows of the target views, is shown beside it.
 
-Usage: python benchmarks/loss.py [--sizes 256 512 1024 2048] [--repeats 5]
+Usage: python benchmarks/loss.py [--sizes 256 512 1024 2048] [--repeats 15]
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ def step(loss: Callable, z: Tensor, z_target: Tensor) -> tuple[float, Tensor]:
 
 
 def peak_memory(name: str, n: int, threads: int) -> int:
-    """Bytes by which a step lets the memory of a fresh process grow at its peak."""
+    """Bytes by which a process that has made one step grows at the peak of another."""
     torch.set_num_threads(threads)
     loss = losses()[name]
-    step(loss, *latents(name, 16))  # libraries make their buffers at first use
+    # Products of this size make their library's own buffers, which then stay.
+    step(loss, *latents(name, n))
     inputs = latents(name, n)
     return peak_growth(lambda: step(loss, *inputs))
 
@@ -69,7 +70,7 @@ def peak_memory(name: str, n: int, threads: int) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--sizes', type=int, nargs='+', default=[256, 512, 1024, 2048])
-    parser.add_argument('--repeats', type=int, default=5)
+    parser.add_argument('--repeats', type=int, default=15)
     parser.add_argument('--threads', type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -102,22 +102,24 @@ def test_rows_split_into_chunks_give_the_same(monkeypatch, remembered):
     torch.testing.assert_close(grad, expected[1])
 
 
-def test_balancing_computes_again_only_what_it_cannot_remember():
-    logits = [latents(1, n=2, dim=5, seed=seed) for seed in range(4)]
+def test_balancing_computes_again_only_what_it_cannot_remember(monkeypatch):
+    monkeypatch.setattr('mmbam.models.losses.balance.REMEMBERED', 2)
+    sizes = (2, 2, 2, 1, 1)
+    logits = [latents(1, n=n, dim=5, seed=seed) for seed, n in enumerate(sizes)]
     computed = []
 
-    def part(index, memory):
-        computed.append((index, memory is not None))
-        return logits[index].clone() if memory is None else memory.copy_(logits[index])
+    def part(index, out):
+        computed.append(index)
+        out.copy_(logits[index])
 
-    kernels = _Kernels([partial(part, index) for index in range(4)], space=20)
-    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [0, 1, 2, 3]):
-        for index, kernel in zip(order, kernels):
+    parts = [(n, partial(part, index)) for index, n in enumerate(sizes)]
+    kernels = _Kernels(parts, block=latents(1, n=2, dim=5))
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [0, 1, 2, 3, 4]):
+        for index, kernel in zip(order, kernels, strict=True):
             torch.testing.assert_close(kernel, 2 ** logits[index])
-    # Two of four fit: the first stays, the other place goes from one to the next, and
-    # the last of an iteration is the first of the following one.
-    assert [index for index, _ in computed] == [0, 1, 2, 3, 2, 1, 2, 3]
-    assert [reused for _, reused in computed] == [False] * 2 + [True] * 6
+    # Four rows of eight fit: the first two stay, the other place goes from one part to
+    # the next, and the last of an iteration is the first of the following one.
+    assert computed == [0, 1, 2, 3, 4, 3, 2, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize('tau', [0.1, 0.01])

@@ -10,20 +10,15 @@ from torch import Tensor
 
 from .attention import CPU_CHUNK
 
-# exp() of the largest possible logit, 1 / tau_b, and sums of it must stay far from what
-# a float32 (e**88) or a float64 (e**709) holds.
-SMALLEST_TAU_FLOAT32 = 0.025
-SMALLEST_TAU = 0.004
-
 # Rows that are not asked for are needed again in every iteration. So many times the
 # size of the result is spent on remembering them, the others are computed again.
-REMEMBERED = 2.5
+REMEMBERED = 2.75
 
 
 def balance(
     blocks: Sequence[Tensor],
     iters: int,
-    more_rows: Sequence[Callable[[Tensor | None], Tensor]] = (),
+    more_rows: Sequence[tuple[int, Callable[[Tensor], None]]] = (),
 ) -> None:
     """Balance ``2 ** block`` in place: columns to equal sums, then rows to sum 1.
 
@@ -34,13 +29,13 @@ def balance(
             one shape (M, C). They hold cosine similarities divided by
             ``tau_b * ln(2)``, and B afterwards.
         iters (int): Number of iterations. The last step of each is the rows'.
-        more_rows (Sequence[Callable]): Each computes the logarithms of further rows of
-            the only block, which count for the sums of the columns but are not asked
-            for, of shape (m, C); into the tensor that it gets, unless that is None.
-            Defaults to no further rows.
+        more_rows (Sequence[tuple[int, Callable]]): Further rows of the only block,
+            which count for the sums of the columns but are not asked for. How many
+            they are, and a function that writes their logarithms into the tensor that
+            it gets. Defaults to no further rows.
     """
     kernels = [block.exp2_() for block in blocks]
-    more_kernels = _Kernels(more_rows, REMEMBERED * kernels[0].numel())
+    more_kernels = _Kernels(more_rows, kernels[0])
     num_rows = len(kernels[0])
     rows, columns = kernels[0].new_ones(len(kernels), num_rows), None
     for _ in range(iters):
@@ -66,32 +61,43 @@ def _row_scales(part: Tensor, columns: Tensor | None) -> Tensor:
 class _Kernels:
     """``2 ** logits`` part by part, for as often as it is asked for.
 
+    The last parts share one place in memory and are computed again when they are not
+    there. All others stay.
+
     Args:
-        parts (Sequence[Callable]): As ``more_rows`` of :func:`balance`.
-        space (float): How many numbers are remembered.
+        parts (Sequence[tuple[int, Callable]]): As ``more_rows`` of :func:`balance`.
+        block (Tensor): The rows that these are added to, shape (M, C).
     """
 
-    def __init__(self, parts: Sequence[Callable], space: float) -> None:
-        self.parts = parts
-        self.space = space
-        self.kernels: dict[int, Tensor] = {}
-        self.replaceable = -1
+    def __init__(self, parts: Sequence[tuple[int, Callable]], block: Tensor) -> None:
+        sizes = [size for size, _ in parts]
+        space = REMEMBERED * len(block)
+        starts = [sum(sizes[:index]) for index in range(len(parts))]
+        # The last place that is large enough for all parts from there on.
+        fitting = [
+            start
+            for index, start in enumerate(starts)
+            if start + max(sizes[index:]) <= space
+        ]
+        starts = [min(start, max(fitting, default=0)) for start in starts]
+        ends = [start + size for start, size in zip(starts, sizes)]
+        memory = block.new_empty(max(ends, default=0), block.shape[1])
+        self.places = [memory[start:end] for start, end in zip(starts, ends)]
+        self.parts = [compute for _, compute in parts]
+        self.starts = starts
+        self.there: dict[int, int] = {}  # where something starts, and what it is
         self.order = range(len(parts))
 
     def __iter__(self) -> Iterator[Tensor]:
         # Back and forth: the last part is still there when it comes first.
         order, self.order = self.order, self.order[::-1]
         for index in order:
-            if index not in self.kernels:
-                # Fresh memory for every part would cost more than its product.
-                memory = self.kernels.pop(self.replaceable, None)
-                kernel = self.parts[index](memory).exp2_()
-                self.kernels[index] = kernel
-                if memory is None:
-                    self.space -= kernel.numel()
-                if self.space < kernel.numel():  # the next one takes its place
-                    self.replaceable = index
-            yield self.kernels[index]
+            kernel, start = self.places[index], self.starts[index]
+            if self.there.get(start) != index:
+                self.parts[index](kernel)
+                kernel.exp2_()
+                self.there[start] = index
+            yield kernel
 
 
 def keep_top_k(b: Tensor, k: int) -> Tensor:

@@ -15,7 +15,13 @@ import torch
 from mmengine.dist import all_reduce
 from torch import Tensor
 
-from .attention import EXCLUDED, LN_2, mask_positives, rows_at_once
+from .attention import (
+    EXCLUDED,
+    LN_2,
+    SMALLEST_TAU_FLOAT32,
+    mask_positives,
+    rows_at_once,
+)
 
 
 class MatchAttention(torch.autograd.Function):
@@ -55,6 +61,7 @@ class MatchAttention(torch.autograd.Function):
         num_targets, _, groups, _ = b.shape
         columns = targets.reshape(-1, dim)
         inverse_norm = z.norm(dim=-1, keepdim=True).clamp_min_(1e-12).reciprocal_()
+        fits = tau >= SMALLEST_TAU_FLOAT32  # a float32 holds exp() of anything
         tau = tau * LN_2  # everything is counted in bits,
         scale = scale * LN_2 / groups  # and becomes nats again at the end
         rows = rows_at_once(columns)
@@ -63,25 +70,29 @@ class MatchAttention(torch.autograd.Function):
         grad_columns = torch.zeros_like(columns) if own_targets else None
         loss, entropy = z.new_zeros(()), z.new_zeros(())
         # Fresh memory for every part would cost as much as what is done with it.
-        buffers = b.new_empty(2, min(rows, n), *b.shape[2:])
+        buffers = b.new_empty(3, min(rows, n), *b.shape[2:])
         views = range(num_views)
         if num_targets == 1:  # a lone target view has nothing to be matched with
             views = range(1, num_views)
             grad_z[0] = 0
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            blocks, product = buffers[:, : part.stop - start]
+            blocks, product, of_all = buffers[:, : part.stop - start]
             s = blocks.flatten(1)  # the same numbers, for products with the columns
+            torch.sum(b[:, part], dim=0, out=of_all)
             for view in views:
-                of_others = [b[t, part] for t in range(num_targets) if t != view]
-                count = len(of_others)
+                of_others = [of_all]
+                if view < num_targets:
+                    of_others = [b[t, part] for t in range(num_targets) if t != view]
+                count = num_targets - (view < num_targets)
                 source = z[view, part] * (inverse_norm[view, part] / tau)
                 torch.mm(source, columns.T, out=s)
                 if positive_mask is not None:
                     value = EXCLUDED / tau if positive_mask == 'exclude' else 0.0
                     mask_positives(s, start, first_column, num_targets, value)
-                # Rows of A and B sum to 1: s may be counted from its largest.
-                blocks.sub_(blocks.amax(dim=-1, keepdim=True))
+                if not fits:
+                    # Rows of A and B sum to 1: s may be counted from its largest.
+                    blocks.sub_(blocks.amax(dim=-1, keepdim=True))
                 # torch.dot would save a pass, but loses digits of a sum this long.
                 matched = sum(
                     torch.mul(b_t, blocks, out=product).sum() for b_t in of_others
