@@ -24,6 +24,7 @@ from torch.utils.data import Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.arguments import positive  # noqa: E402
 from mmbam.engine.localize import localize  # noqa: E402
 
 TARGET = 1.15
@@ -97,9 +98,9 @@ def compare(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--images', type=int, default=32)
-    parser.add_argument('--batch-size', type=int, default=16)
-    parser.add_argument('--repeats', type=int, default=7)
+    parser.add_argument('--images', type=positive, default=32)
+    parser.add_argument('--batch-size', type=positive, default=16)
+    parser.add_argument('--repeats', type=positive, default=7)
     args = parser.parse_args()
     torch.set_num_threads(1)
     images = DecodedImages(args.images)

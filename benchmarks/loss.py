@@ -26,6 +26,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.arguments import positive  # noqa: E402
 from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.models import BAMLoss  # noqa: E402
 from tests.loss_oracle import bam_loss_oracle  # noqa: E402
@@ -69,9 +70,11 @@ def peak_memory(name: str, n: int, threads: int) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--sizes', type=int, nargs='+', default=[256, 512, 1024, 2048])
-    parser.add_argument('--repeats', type=int, default=15)
-    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument(
+        '--sizes', type=positive, nargs='+', default=[256, 512, 1024, 2048]
+    )
+    parser.add_argument('--repeats', type=positive, default=15)
+    parser.add_argument('--threads', type=positive, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
 

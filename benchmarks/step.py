@@ -34,6 +34,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.arguments import positive  # noqa: E402
 from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.models import BAM, embed_views  # noqa: E402
 from tests.loss_oracle import bam_loss_oracle  # noqa: E402
@@ -237,9 +238,11 @@ def main() -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument('--archs', nargs='+', choices=ARCHS, default=list(ARCHS))
-    parser.add_argument('--batch-size', type=int, help=f'default by network: {BATCHES}')
-    parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument(
+        '--batch-size', type=positive, help=f'default by network: {BATCHES}'
+    )
+    parser.add_argument('--rounds', type=positive, default=3)
+    parser.add_argument('--threads', type=positive, default=2)
     args = parser.parse_args()
     prepare(args.threads)
     # Every tensor goes back to the system when it is freed, so that the peak shows.

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.arguments import positive  # noqa: E402
 from benchmarks.step import EIGHT, build, make_step, method, prepare  # noqa: E402
 from tests.loss_oracle import bam_loss_oracle  # noqa: E402
 
@@ -160,9 +161,9 @@ def main() -> None:
         metavar='NAME',
         help='which ones to try',
     )
-    parser.add_argument('--batch-size', type=int, default=4)
-    parser.add_argument('--rounds', type=int, default=5)
-    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--batch-size', type=positive, default=4)
+    parser.add_argument('--rounds', type=positive, default=5)
+    parser.add_argument('--threads', type=positive, default=2)
     args = parser.parse_args()
     prepare(args.threads)
     print(

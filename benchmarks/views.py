@@ -19,6 +19,7 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')  # read when torch is imported
 
 import argparse
 import random
+import sys
 import tempfile
 import time
 import warnings
@@ -34,6 +35,10 @@ from mmengine.registry import init_default_scope
 from PIL import Image, ImageFilter
 from skimage import data
 from torchvision import transforms as T
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.arguments import positive  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'configs/_base_/datasets/imagenet_2x224_6x96.py'
 SUFFIXES = ('.jpg', '.jpeg', '.png')
@@ -179,8 +184,8 @@ def main() -> None:
     """Parse the command line, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--folder', type=Path, help='use these JPEG and PNG files')
-    parser.add_argument('--images', type=int, default=25, help='number of images')
-    parser.add_argument('--rounds', type=int, default=7, help='turns per pipeline')
+    parser.add_argument('--images', type=positive, default=25, help='number of images')
+    parser.add_argument('--rounds', type=positive, default=7, help='turns per pipeline')
     args = parser.parse_args()
     init_default_scope('mmpretrain')  # of the types without a prefix
     warnings.filterwarnings('ignore', message='Only use')  # mmcv, at every image

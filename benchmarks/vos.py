@@ -30,6 +30,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.arguments import positive  # noqa: E402
 from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.evaluation.video import hard_labels  # noqa: E402
 from mmbam.evaluation.video.neighbours import local_neighbours  # noqa: E402
@@ -118,8 +119,8 @@ def peak_memory(name: str, last: list[int], num_context: int) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--last', type=int, default=28, help='T, of the single T')
-    parser.add_argument('--repeats', type=int, default=3)
+    parser.add_argument('--last', type=positive, default=28, help='T, of the single T')
+    parser.add_argument('--repeats', type=positive, default=3)
     args = parser.parse_args()
     torch.set_num_threads(1)
     # Every tensor goes back to the system when it is freed, so that the peak shows.
