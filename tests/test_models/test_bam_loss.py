@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import partial
 
 import numpy as np
@@ -120,6 +121,27 @@ def test_balancing_computes_again_only_what_it_cannot_remember(monkeypatch):
     # Four rows of eight fit: the first two stay, the other place goes from one part to
     # the next, and the last of an iteration is the first of the following one.
     assert computed == [0, 1, 2, 3, 4, 3, 2, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize('rows', ['targets', 'all'])
+def test_a_latent_of_length_zero_is_like_nothing(rows):
+    z, z_target = latents(3), latents(3 if rows == 'all' else 2, seed=1)
+    z[0] = z[-1] = z_target[1] = z_target[-1] = 0
+    arguments = dict(num_views=3, balance_rows=rows)
+    value, grad = loss_and_grad(BAMLoss(**arguments), z, z_target)
+    expected, expected_grad = loss_and_grad(bam_loss_oracle, z, z_target, **arguments)
+    assert value == pytest.approx(expected, rel=1e-9)
+    torch.testing.assert_close(grad[1:-1], expected_grad[1:-1])
+
+
+@pytest.mark.parametrize('rows', ['targets', 'all'])
+def test_latents_as_long_as_floats_can_be_spoil_nothing(rows):
+    z, z_target = latents(3).float(), latents(3, seed=1).float().abs()
+    z[0] = z_target[1] = z_target[-1] = 3e38  # twice that is infinite
+    z_target = z_target if rows == 'all' else z_target[: 2 * len(z) // 3]
+    value, grad = loss_and_grad(BAMLoss(3, balance_rows=rows), z, z_target)
+    assert math.isfinite(value)
+    assert grad.isfinite().all()
 
 
 @pytest.mark.parametrize('tau', [0.1, 0.01])

@@ -6,7 +6,7 @@ from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
-from mmbam.models.losses.attention import SMALLEST_TAU
+from mmbam.models.losses.balance import SMALLEST_TAU
 from mmbam.registry import HOOKS
 
 

@@ -21,11 +21,6 @@ EXCLUDED = -1e4
 # than half the time of torch.exp.
 LN_2 = math.log(2)
 
-# exp() of the largest possible logit, 1 / tau, and sums of it must stay far from what a
-# float32 (e**88) or a float64 (e**709) holds.
-SMALLEST_TAU_FLOAT32 = 0.025
-SMALLEST_TAU = 0.004
-
 POSITIVE_MASKS = ('exclude', 'zero', None)
 
 # Similarities worked on at once: few enough for a CPU's cache, or enough for a GPU.

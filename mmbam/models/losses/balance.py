@@ -10,6 +10,11 @@ from torch import Tensor
 
 from .attention import CPU_CHUNK
 
+# exp() of the largest possible logit, 1 / tau_b, and sums of it must stay far from what
+# a float32 (e**88) or a float64 (e**709) holds.
+SMALLEST_TAU_FLOAT32 = 0.025
+SMALLEST_TAU = 0.004
+
 # Rows that are not asked for are needed again in every iteration. So many times the
 # size of the result is spent on remembering them, the others are computed again.
 REMEMBERED = 2.75

@@ -15,12 +15,10 @@ from .attention import (
     EXCLUDED,
     LN_2,
     POSITIVE_MASKS,
-    SMALLEST_TAU,
-    SMALLEST_TAU_FLOAT32,
     mask_positives,
     rows_at_once,
 )
-from .balance import balance, entropy, keep_top_k
+from .balance import SMALLEST_TAU, SMALLEST_TAU_FLOAT32, balance, entropy, keep_top_k
 from .matching import MatchAttention
 
 BALANCE_ROWS = ('targets', 'all')
@@ -194,13 +192,12 @@ class BAMLoss(nn.Module):
         tau = self.tau_b * LN_2 if self.balanced else self.tau
         double = self.balanced and self.tau_b < SMALLEST_TAU_FLOAT32
 
-        # Scaling similarities, not latents, needs no normalised copy of all the rows.
         scales = rows.norm(dim=-1, keepdim=True).clamp_min_(1e-12).mul_(tau)
         scales.reciprocal_()
 
         def logits(view: int, part: slice, out: Tensor) -> None:
-            s = torch.mm(rows[view, part], columns.T, out=None if double else out)
-            s.mul_(scales[view, part])
+            s = rows[view, part] * scales[view, part]
+            s = torch.mm(s, columns.T, out=None if double else out)
             if self.positive_mask is not None:
                 value = EXCLUDED if self.positive_mask == 'exclude' else 0.0
                 mask_positives(s, part.start, first_column, num_targets, value)
@@ -220,27 +217,16 @@ class BAMLoss(nn.Module):
                 [block for row in b for block in row.unbind(1)], self.sinkhorn_iters
             )
         else:
-            parts = _parts(range(num_targets, len(rows)), len(s[0]), columns)
+            n, size = rows.shape[1], rows_at_once(columns)
+            parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
             more_rows = [
                 (part.stop - part.start, partial(logits, view, part))
-                for view, part in parts
+                for view in range(num_targets, len(rows))
+                for part in parts
             ]
             balance([s.flatten(0, 1)], self.sinkhorn_iters, more_rows)
         b = b.to(columns.dtype)
         return keep_top_k(b, self.top_k) if self.top_k else b
-
-
-def _parts(views: range, n: int, columns: Tensor) -> list[tuple[int, slice]]:
-    """Cut the rows of ``views`` into parts that are worked on at once."""
-    size = rows_at_once(columns)
-    cuts = [(view, start) for view in views for start in range(0, n, size)]
-    parts = [(view, slice(start, min(start + size, n))) for view, start in cuts]
-    # balance() computes the last ones again and again: the smaller the better.
-    for view, last in parts[-1:]:
-        middle = (last.start + last.stop + 1) // 2
-        halves = slice(last.start, middle), slice(middle, last.stop)
-        parts[-1:] = [(view, half) for half in halves if half.start < half.stop]
-    return parts
 
 
 def _by_view(z: Tensor, num_views: int) -> Tensor:

@@ -15,13 +15,7 @@ import torch
 from mmengine.dist import all_reduce
 from torch import Tensor
 
-from .attention import (
-    EXCLUDED,
-    LN_2,
-    SMALLEST_TAU_FLOAT32,
-    mask_positives,
-    rows_at_once,
-)
+from .attention import EXCLUDED, LN_2, mask_positives, rows_at_once
 
 
 class MatchAttention(torch.autograd.Function):
@@ -61,7 +55,6 @@ class MatchAttention(torch.autograd.Function):
         num_targets, _, groups, _ = b.shape
         columns = targets.reshape(-1, dim)
         inverse_norm = z.norm(dim=-1, keepdim=True).clamp_min_(1e-12).reciprocal_()
-        fits = tau >= SMALLEST_TAU_FLOAT32  # a float32 holds exp() of anything
         tau = tau * LN_2  # everything is counted in bits,
         scale = scale * LN_2 / groups  # and becomes nats again at the end
         rows = rows_at_once(columns)
@@ -79,7 +72,8 @@ class MatchAttention(torch.autograd.Function):
             part = slice(start, min(start + rows, n))
             blocks, product, of_all = buffers[:, : part.stop - start]
             s = blocks.flatten(1)  # the same numbers, for products with the columns
-            torch.sum(b[:, part], dim=0, out=of_all)
+            if num_views > num_targets:
+                torch.sum(b[:, part], dim=0, out=of_all)
             for view in views:
                 of_others = [of_all]
                 if view < num_targets:
@@ -90,9 +84,8 @@ class MatchAttention(torch.autograd.Function):
                 if positive_mask is not None:
                     value = EXCLUDED / tau if positive_mask == 'exclude' else 0.0
                     mask_positives(s, start, first_column, num_targets, value)
-                if not fits:
-                    # Rows of A and B sum to 1: s may be counted from its largest.
-                    blocks.sub_(blocks.amax(dim=-1, keepdim=True))
+                # Rows of A and B sum to 1: s may be counted from its largest.
+                blocks.sub_(blocks.amax(dim=-1, keepdim=True))
                 # torch.dot would save a pass, but loses digits of a sum this long.
                 matched = sum(
                     torch.mul(b_t, blocks, out=product).sum() for b_t in of_others
