@@ -210,4 +210,5 @@ def test_a_bug_keeps_its_traceback(root):
     """An argument that a class does not have is no file that a user mixed up."""
     option = 'train_dataloader.dataset.no_such_argument=1'
     with pytest.raises(TypeError, match='no_such_argument'):
-        run_tool('train.py', root / 'train.py', '--cfg-options', option)
+        arguments = ('--work-dir', root / 'work_dir', '--cfg-options', option)
+        run_tool('train.py', root / 'train.py', *arguments)
