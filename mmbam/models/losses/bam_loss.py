@@ -192,8 +192,7 @@ class BAMLoss(nn.Module):
         tau = self.tau_b * LN_2 if self.balanced else self.tau
         double = self.balanced and self.tau_b < SMALLEST_TAU_FLOAT32
 
-        scales = rows.norm(dim=-1, keepdim=True).clamp_min_(1e-12).mul_(tau)
-        scales.reciprocal_()
+        scales = 1 / (rows.norm(dim=-1, keepdim=True).clamp_min_(1e-12) * tau)
 
         def logits(view: int, part: slice, out: Tensor) -> None:
             s = rows[view, part] * scales[view, part]

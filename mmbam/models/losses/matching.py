@@ -72,7 +72,7 @@ class MatchAttention(torch.autograd.Function):
             part = slice(start, min(start + rows, n))
             blocks, product, of_all = buffers[:, : part.stop - start]
             s = blocks.flatten(1)  # the same numbers, for products with the columns
-            if num_views > num_targets:
+            if num_views > num_targets:  # what all views that are no targets match
                 torch.sum(b[:, part], dim=0, out=of_all)
             for view in views:
                 of_others = [of_all]
