@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -104,23 +103,24 @@ def test_rows_split_into_chunks_give_the_same(monkeypatch, remembered):
 
 
 def test_balancing_computes_again_only_what_it_cannot_remember(monkeypatch):
-    monkeypatch.setattr('mmbam.models.losses.balance.REMEMBERED', 2)
-    sizes = (2, 2, 2, 1, 1)
-    logits = [latents(1, n=n, dim=5, seed=seed) for seed, n in enumerate(sizes)]
+    monkeypatch.setattr('mmbam.models.losses.balance.REMEMBERED', 3)
+    monkeypatch.setattr('mmbam.models.losses.attention.CPU_CHUNK', 5)  # 2 rows at once
+    all_logits = latents(1, n=2 + 9, dim=5)
     computed = []
 
-    def part(index, out):
-        computed.append(index)
-        out.copy_(logits[index])
+    def logits(part, out):
+        computed.append((part.start, part.stop))
+        out.copy_(all_logits[part])
 
-    parts = [(n, partial(part, index)) for index, n in enumerate(sizes)]
-    kernels = _Kernels(parts, block=latents(1, n=2, dim=5))
-    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [0, 1, 2, 3, 4]):
-        for index, kernel in zip(order, kernels, strict=True):
-            torch.testing.assert_close(kernel, 2 ** logits[index])
-    # Four rows of eight fit: the first two stay, the other place goes from one part to
-    # the next, and the last of an iteration is the first of the following one.
-    assert computed == [0, 1, 2, 3, 4, 3, 2, 1, 2, 3, 4]
+    kernels = _Kernels(all_logits[:2], 9, logits)
+    parts = [(2, 4), (4, 5), (5, 7), (7, 9), (9, 11)]
+    for order in (parts, parts[::-1], parts):
+        for (start, stop), kernel in zip(order, kernels, strict=True):
+            torch.testing.assert_close(kernel, 2 ** all_logits[start:stop])
+    # Six rows of nine fit: the first three stay and the last six take turns in the
+    # space of two. The last of an iteration is the first of the following one.
+    again = [(7, 9), (5, 7), (7, 9), (9, 11)]
+    assert computed == parts + again
 
 
 @pytest.mark.parametrize('rows', ['targets', 'all'])

@@ -28,33 +28,45 @@ CPU_CHUNK = 2**19
 GPU_CHUNK = 2**22
 
 
-def rows_at_once(columns: Tensor) -> int:
-    """How many rows of similarities with ``columns`` to work on at once."""
-    chunk = CPU_CHUNK if columns.device.type == 'cpu' else GPU_CHUNK
-    return max(1, chunk // len(columns))
+def rows_at_once(num_columns: int, device: torch.device) -> int:
+    """How many rows of similarities to work on at once."""
+    chunk = CPU_CHUNK if device.type == 'cpu' else GPU_CHUNK
+    return max(1, chunk // num_columns)
+
+
+def rows_by_core(x: Tensor) -> Tensor:
+    """Rows (M, C) in P blocks (P, M / P, C), as many as a CPU has cores.
+
+    In a batch of products every core keeps to its own rows, as in all that is done with
+    single elements. One product with a vector, or of a few rows, gives every core some
+    of the columns instead, and then others' caches hold what it needs next.
+    """
+    cores = torch.get_num_threads() if x.device.type == 'cpu' else 1
+    return x.unflatten(0, (math.gcd(len(x), cores), -1))
 
 
 def mask_positives(
-    s: Tensor, first_row: int, first_column: int, num_blocks: int, value: float
-) -> Tensor:
+    s: Tensor, first_row: int, n: int, first_column: int, num_blocks: int, value: float
+) -> None:
     """Overwrite the similarities of two views of one image, in place.
 
     Args:
-        s (Tensor): Similarities of the consecutive images ``first_row, ...`` of one
-            view and rank against ``num_blocks`` views of all images, shape
-            (rows, num_blocks * N).
-        first_row (int): Index of the first row's image on this rank.
+        s (Tensor): Similarities of some of this rank's consecutive rows against
+            ``num_blocks`` views of all images, shape (rows, num_blocks * N).
+        first_row (int): Index of the first of these rows, over all views.
+        n (int): Number of images on this rank.
         first_column (int): Number of images on the ranks before this one.
         num_blocks (int): Number of target views.
         value (float): What stands there afterwards.
-
-    Returns:
-        Tensor: ``s``.
     """
-    start = first_column + first_row
-    blocks = s.view(s.shape[0], num_blocks, -1)[:, :, start : start + s.shape[0]]
-    blocks.diagonal(dim1=0, dim2=2).fill_(value)
-    return s
+    start = 0
+    while start < len(s):  # one view after the other
+        image = (first_row + start) % n
+        view = s[start : start + n - image]
+        columns = slice(first_column + image, first_column + image + len(view))
+        blocks = view.unflatten(1, (num_blocks, -1))[:, :, columns]
+        blocks.diagonal(dim1=0, dim2=2).fill_(value)
+        start += len(view)
 
 
 def log_attention(s: Tensor, tau: float) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from mmengine.dist import all_gather, get_rank, get_world_size
@@ -16,7 +14,7 @@ from .attention import (
     LN_2,
     POSITIVE_MASKS,
     mask_positives,
-    rows_at_once,
+    rows_by_core,
 )
 from .balance import SMALLEST_TAU, SMALLEST_TAU_FLOAT32, balance, entropy, keep_top_k
 from .matching import MatchAttention
@@ -152,6 +150,7 @@ class BAMLoss(nn.Module):
                     f'ranks, but got {num_images}: nothing is left to compare with.'
                 )
             b = self._balanced_attention(rows, targets, first_column)
+            entropy_b = entropy(b)
             num_pairs = self.num_target_views * (self.num_views - 1)
             loss, entropy_a = MatchAttention.apply(
                 z,
@@ -163,7 +162,7 @@ class BAMLoss(nn.Module):
                 get_world_size() / (num_images * num_pairs),
                 z_target is None,
             )
-            self.stats = dict(entropy_a=entropy_a, entropy_b=entropy(b))
+            self.stats = dict(entropy_a=entropy_a, entropy_b=entropy_b)
         return loss
 
     def _check(self, z: Tensor, z_target: Tensor | None) -> None:
@@ -192,22 +191,26 @@ class BAMLoss(nn.Module):
         tau = self.tau_b * LN_2 if self.balanced else self.tau
         double = self.balanced and self.tau_b < SMALLEST_TAU_FLOAT32
 
+        n = rows.shape[1]
+        rows = rows.flatten(0, 1)
         scales = 1 / (rows.norm(dim=-1, keepdim=True).clamp_min_(1e-12) * tau)
 
-        def logits(view: int, part: slice, out: Tensor) -> None:
-            s = rows[view, part] * scales[view, part]
-            s = torch.mm(s, columns.T, out=None if double else out)
+        def logits(part: slice, out: Tensor) -> None:
+            s = torch.empty_like(out, dtype=columns.dtype) if double else out
+            blocks = rows_by_core(rows[part] * scales[part])
+            torch.bmm(
+                blocks, columns.T.expand(len(blocks), -1, -1), out=rows_by_core(s)
+            )
             if self.positive_mask is not None:
                 value = EXCLUDED if self.positive_mask == 'exclude' else 0.0
-                mask_positives(s, part.start, first_column, num_targets, value)
+                mask_positives(s, part.start, n, first_column, num_targets, value)
             if double:
                 out.copy_(s)
 
         dtype = torch.float64 if double else columns.dtype
-        s = columns.new_empty(num_targets, rows.shape[1], len(columns), dtype=dtype)
-        for view, out in enumerate(s):
-            logits(view, slice(0, len(out)), out)
-        b = s.view(*s.shape[:2], groups, -1)
+        s = columns.new_empty(num_targets * n, len(columns), dtype=dtype)
+        logits(slice(0, len(s)), s)
+        b = s.view(num_targets, n, groups, -1)
         if not self.balanced:
             b = b.softmax(dim=-1)
         elif not self.global_norm:
@@ -216,14 +219,7 @@ class BAMLoss(nn.Module):
                 [block for row in b for block in row.unbind(1)], self.sinkhorn_iters
             )
         else:
-            n, size = rows.shape[1], rows_at_once(columns)
-            parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-            more_rows = [
-                (part.stop - part.start, partial(logits, view, part))
-                for view in range(num_targets, len(rows))
-                for part in parts
-            ]
-            balance([s.flatten(0, 1)], self.sinkhorn_iters, more_rows)
+            balance([s], self.sinkhorn_iters, len(rows) - len(s), logits)
         b = b.to(columns.dtype)
         return keep_top_k(b, self.top_k) if self.top_k else b
 

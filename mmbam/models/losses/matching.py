@@ -40,7 +40,8 @@ class MatchAttention(torch.autograd.Function):
             z (Tensor): Latents of the sources, shape (V, n, d), of any length.
             targets (Tensor): Normalised latents of the target views of all ranks'
                 images, shape (T, N, d).
-            b (Tensor): Targets of this rank's images, shape (T, n, G, C).
+            b (Tensor): Targets of this rank's images, shape (T, n, G, C). They are
+                overwritten.
             tau (float): Temperature of the sources' soft-max.
             positive_mask (str | None): As in :class:`BAMLoss`.
             first_column (int): Number of images on the ranks before this one.
@@ -57,33 +58,34 @@ class MatchAttention(torch.autograd.Function):
         inverse_norm = z.norm(dim=-1, keepdim=True).clamp_min_(1e-12).reciprocal_()
         tau = tau * LN_2  # everything is counted in bits,
         scale = scale * LN_2 / groups  # and becomes nats again at the end
-        rows = rows_at_once(columns)
+        rows = rows_at_once(len(columns), z.device)
 
         grad_z = torch.empty_like(z)
         grad_columns = torch.zeros_like(columns) if own_targets else None
         loss, entropy = z.new_zeros(()), z.new_zeros(())
         # Fresh memory for every part would cost as much as what is done with it.
-        buffers = b.new_empty(3, min(rows, n), *b.shape[2:])
+        buffers = b.new_empty(2, min(rows, n), *b.shape[2:])
         views = range(num_views)
         if num_targets == 1:  # a lone target view has nothing to be matched with
             views = range(1, num_views)
             grad_z[0] = 0
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            blocks, product, of_all = buffers[:, : part.stop - start]
+            blocks, product = buffers[:, : part.stop - start]
             s = blocks.flatten(1)  # the same numbers, for products with the columns
-            if num_views > num_targets:  # what all views that are no targets match
-                torch.sum(b[:, part], dim=0, out=of_all)
             for view in views:
-                of_others = [of_all]
-                if view < num_targets:
-                    of_others = [b[t, part] for t in range(num_targets) if t != view]
-                count = num_targets - (view < num_targets)
+                of_others = [b[t, part] for t in range(num_targets) if t != view]
+                count = len(of_others)
+                if view == num_targets:  # from here on all match the same sum,
+                    for b_t in of_others[1:]:
+                        of_others[0] += b_t
+                if view >= num_targets:  # which is in the place of the first
+                    of_others = of_others[:1]
                 source = z[view, part] * (inverse_norm[view, part] / tau)
                 torch.mm(source, columns.T, out=s)
                 if positive_mask is not None:
                     value = EXCLUDED / tau if positive_mask == 'exclude' else 0.0
-                    mask_positives(s, start, first_column, num_targets, value)
+                    mask_positives(s, start, n, first_column, num_targets, value)
                 # Rows of A and B sum to 1: s may be counted from its largest.
                 blocks.sub_(blocks.amax(dim=-1, keepdim=True))
                 # torch.dot would save a pass, but loses digits of a sum this long.
@@ -98,7 +100,7 @@ class MatchAttention(torch.autograd.Function):
                 for b_t in of_others:
                     blocks += b_t
                 if positive_mask == 'zero':  # a constant has no gradient
-                    mask_positives(s, start, first_column, num_targets, 0.0)
+                    mask_positives(s, start, n, first_column, num_targets, 0.0)
                 grad = torch.mm(s, columns, out=grad_z[view, part])
                 # Summed over the rows, this is <sum of b - a, similarities>.
                 along = (grad * source).sum(dim=-1, keepdim=True)
