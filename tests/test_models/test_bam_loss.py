@@ -102,6 +102,22 @@ def test_rows_split_into_chunks_give_the_same(monkeypatch, remembered):
     torch.testing.assert_close(grad, expected[1])
 
 
+@pytest.mark.parametrize('switches', [{}, dict(global_norm=False), dict(tau_b=0.02)])
+@pytest.mark.parametrize('rows', ['targets', 'all'])
+def test_rows_split_among_cores_give_the_same(monkeypatch, rows, switches):
+    loss = BAMLoss(4, balance_rows=rows, **switches)
+    inputs = latents(4), latents(loss.num_teacher_views, seed=1)
+    monkeypatch.setattr(torch, 'get_num_threads', lambda: 1)
+    expected = loss_and_grad(loss, *inputs)
+    # Twelve rows that three cores share, and parts of ten and two that they cannot.
+    monkeypatch.setattr(torch, 'get_num_threads', lambda: 3)
+    for chunk in (2**19, 5 * 12):
+        monkeypatch.setattr('mmbam.models.losses.attention.CPU_CHUNK', chunk)
+        value, grad = loss_and_grad(loss, *inputs)
+        assert value == pytest.approx(expected[0], rel=1e-12)
+        torch.testing.assert_close(grad, expected[1])
+
+
 def test_balancing_computes_again_only_what_it_cannot_remember(monkeypatch):
     monkeypatch.setattr('mmbam.models.losses.balance.REMEMBERED', 3)
     monkeypatch.setattr('mmbam.models.losses.attention.CPU_CHUNK', 5)  # 2 rows at once
