@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from mmbam.models import BAMLoss
 from mmbam.models.losses.balance import _Kernels
@@ -116,6 +117,16 @@ def test_rows_split_among_cores_give_the_same(monkeypatch, rows, switches):
         value, grad = loss_and_grad(loss, *inputs)
         assert value == pytest.approx(expected[0], rel=1e-12)
         torch.testing.assert_close(grad, expected[1])
+
+
+def test_entropy_of_b_is_that_of_the_targets():
+    loss = BAMLoss(4, positive_mask=None)
+    z_target = latents(2, seed=1)
+    targets = F.normalize(z_target, dim=-1).view(2, 6, -1)
+    b = loss._balanced_attention(z_target.view(2, 6, -1), targets, first_column=0)
+    expected = torch.special.entr(b).sum() / 12
+    loss(latents(4), z_target)  # uses the memory of b for something else
+    torch.testing.assert_close(loss.stats['entropy_b'], expected)
 
 
 def test_balancing_computes_again_only_what_it_cannot_remember(monkeypatch):

@@ -35,14 +35,16 @@ def rows_at_once(num_columns: int, device: torch.device) -> int:
 
 
 def rows_by_core(x: Tensor) -> Tensor:
-    """Rows (M, C) in P blocks (P, M / P, C), as many as a CPU has cores.
+    """Rows (M, C) as (P, M / P, C), a block for each of a CPU's P threads.
 
     In a batch of products every core keeps to its own rows, as in all that is done with
     single elements. One product with a vector, or of a few rows, gives every core some
     of the columns instead, and then others' caches hold what it needs next.
+
+    P is 1 if the rows cannot be shared evenly, and for other devices.
     """
-    cores = torch.get_num_threads() if x.device.type == 'cpu' else 1
-    return x.unflatten(0, (math.gcd(len(x), cores), -1))
+    threads = torch.get_num_threads() if x.device.type == 'cpu' else 1
+    return x.unflatten(0, (threads if len(x) % threads == 0 else 1, -1))
 
 
 def mask_positives(

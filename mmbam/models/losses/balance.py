@@ -83,8 +83,8 @@ def _sum_columns(kernel: Tensor, scale: Tensor) -> Tensor:
 class _Kernels:
     """``2 ** logits`` of further rows part by part, for as often as it is asked for.
 
-    Most stay in memory. The last parts share one place there, and are computed again
-    when they are not in it.
+    As many as fit stay in memory. The last parts share one place there, and are
+    computed again when they are not in it.
 
     Args:
         block (Tensor): The rows that these are added to, shape (M, C).
@@ -127,9 +127,12 @@ class _Kernels:
 
 
 def _even_size(total: int, most: int) -> int:
-    """Size of the fewest parts of at most ``most`` that make ``total``, all alike."""
+    """Size of the fewest parts of at most ``most`` that make ``total``.
+
+    A multiple of 16 if possible, so that cores can share them. The last may be smaller.
+    """
     size = math.ceil(total / max(1, math.ceil(total / most)))
-    return max(1, min(most, 16 * math.ceil(size / 16)))  # whole vectors for all cores
+    return max(1, min(most, 16 * math.ceil(size / 16)))
 
 
 def _cut(start: int, stop: int, size: int) -> list[slice]:

@@ -76,10 +76,12 @@ class MatchAttention(torch.autograd.Function):
             for view in views:
                 of_others = [b[t, part] for t in range(num_targets) if t != view]
                 count = len(of_others)
-                if view == num_targets:  # from here on all match the same sum,
+                if view == num_targets:
+                    # All that follow match the same sum. The target views, which need
+                    # b[0] alone, have had it.
                     for b_t in of_others[1:]:
                         of_others[0] += b_t
-                if view >= num_targets:  # which is in the place of the first
+                if view >= num_targets:
                     of_others = of_others[:1]
                 source = z[view, part] * (inverse_norm[view, part] / tau)
                 torch.mm(source, columns.T, out=s)
