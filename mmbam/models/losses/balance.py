@@ -18,7 +18,7 @@ SMALLEST_TAU = 0.004
 
 # Rows that are not asked for are needed again in every iteration. So many times the
 # size of the result is spent on remembering them, the others are computed again.
-REMEMBERED = 2.85
+REMEMBERED = 2.9
 
 
 def balance(
@@ -42,49 +42,45 @@ def balance(
             the block are the first, and writes their logarithms into the tensor that it
             gets. Defaults to None.
     """
-    kernels = [block.exp2_() for block in blocks]
-    more_kernels = _Kernels(kernels[0], num_more, more_logits)
-    num_rows = len(kernels[0])
-    rows, columns = kernels[0].new_ones(len(kernels), num_rows), None
+    kernels = [rows_by_core(block.exp2_()) for block in blocks]
+    more_kernels = _Kernels(blocks[0], num_more, more_logits)
+    num_rows = len(blocks[0])
+    rows, columns = blocks[0].new_ones(len(blocks), num_rows), None
     for _ in range(iters):
         sums = torch.stack([_sum_rows(k, scale) for k, scale in zip(kernels, rows)])
-        count = num_rows
         for part in more_kernels:
-            scale = part.new_ones(len(part))
-            if columns is not None:
+            if columns is None:
+                scale = part.new_ones(part.shape[:2])
+            else:
                 scale = _sum_columns(part, columns[0]).reciprocal_()
             sums[0] += _sum_rows(part, scale)
-            count += len(part)
         all_reduce(sums)
         # Not to 1: what more rows than columns add would grow with every iteration.
-        columns = sums.reciprocal_().mul_(count / num_rows)
+        columns = sums.reciprocal_().mul_(1 + num_more / num_rows)
         rows = [1 / _sum_columns(k, scale) for k, scale in zip(kernels, columns)]
-    for kernel, row, column in zip(kernels, rows, columns):
-        kernel.mul_(row.unsqueeze(1)).mul_(column)
+    for block, row, column in zip(blocks, rows, columns):
+        block.mul_(row.view(-1, 1)).mul_(column)
 
 
 def _sum_rows(kernel: Tensor, scale: Tensor) -> Tensor:
-    """``kernel.T @ scale``."""
-    blocks = rows_by_core(kernel)
-    if len(blocks) == 1:
-        return kernel.T @ scale
-    return torch.bmm(scale.view(len(blocks), 1, -1), blocks).sum(dim=(0, 1))
+    """Sum over all rows (P, m, C), each times its scale."""
+    if len(kernel) == 1:
+        return kernel[0].T @ scale.flatten()
+    return torch.bmm(scale.view(len(kernel), 1, -1), kernel).sum(dim=(0, 1))
 
 
 def _sum_columns(kernel: Tensor, scale: Tensor) -> Tensor:
-    """``kernel @ scale``."""
-    blocks = rows_by_core(kernel)
-    if len(blocks) == 1:
-        return kernel @ scale
-    scale = scale.expand(len(blocks), 1, -1)
-    return torch.bmm(scale, blocks.transpose(1, 2)).flatten()
+    """Sum of every row of (P, m, C), its columns times their scales."""
+    if len(kernel) == 1:
+        return kernel[0] @ scale
+    return torch.bmm(scale.expand(len(kernel), 1, -1), kernel.transpose(1, 2))
 
 
 class _Kernels:
     """``2 ** logits`` of further rows part by part, for as often as it is asked for.
 
-    As many as fit stay in memory. The last parts share one place there, and are
-    computed again when they are not in it.
+    As many as fit stay in memory, all but the last ones as one part. The others share
+    one place there, and are computed again when they are not in it.
 
     Args:
         block (Tensor): The rows that these are added to, shape (M, C).
@@ -94,36 +90,35 @@ class _Kernels:
 
     def __init__(self, block: Tensor, num_rows: int, logits: Callable | None) -> None:
         space = int(REMEMBERED * len(block))
-        # Little is done with them, so there may be more at once than in the matching.
-        most = 2 * rows_at_once(block.shape[1], block.device)
+        most = rows_at_once(block.shape[1], block.device)
         missing = max(0, num_rows - space)
         # They take turns with just enough others in the last part of the space.
         size = _even_size(missing, max(1, min(most, space)))
         turns = math.ceil(missing / size) + 1 if missing else 0
         kept = max(0, num_rows - turns * size)
-        parts = _cut(0, kept, _even_size(kept, most)) + _cut(kept, num_rows, size)
         memory = block.new_empty(min(kept + size, num_rows), block.shape[1])
-        self.starts = [min(part.start, kept) for part in parts]
-        self.places = [
-            memory[start : start + part.stop - part.start]
-            for start, part in zip(self.starts, parts)
-        ]
-        first = len(block)
-        self.parts = [slice(first + part.start, first + part.stop) for part in parts]
-        self.logits = logits
-        self.there: dict[int, int] = {}  # where something starts, and what it is
-        self.order = range(len(parts))
+        self.first, self.logits = len(block), logits
+        for part in _cut(0, kept, _even_size(kept, most)):
+            self._compute(part, memory[part])
+        self.kept = [rows_by_core(memory[:kept])] if kept else []
+        self.taking_turns = _cut(kept, num_rows, size)
+        self.place = memory[kept:]
+        self.there: slice | None = None
 
     def __iter__(self) -> Iterator[Tensor]:
+        yield from self.kept
+        for part in self.taking_turns:
+            kernel = self.place[: part.stop - part.start]
+            if self.there != part:
+                self._compute(part, kernel)
+                self.there = part
+            yield rows_by_core(kernel)
         # Back and forth: the last part is still there when it comes first.
-        order, self.order = self.order, self.order[::-1]
-        for index in order:
-            kernel, start = self.places[index], self.starts[index]
-            if self.there.get(start) != index:
-                self.logits(self.parts[index], kernel)
-                kernel.exp2_()
-                self.there[start] = index
-            yield kernel
+        self.taking_turns = self.taking_turns[::-1]
+
+    def _compute(self, part: slice, kernel: Tensor) -> None:
+        self.logits(slice(self.first + part.start, self.first + part.stop), kernel)
+        kernel.exp2_()
 
 
 def _even_size(total: int, most: int) -> int:

@@ -15,7 +15,7 @@ import torch
 from mmengine.dist import all_reduce
 from torch import Tensor
 
-from .attention import EXCLUDED, LN_2, mask_positives, rows_at_once
+from .attention import EXCLUDED, LN_2, positive_pairs, rows_at_once
 
 
 class MatchAttention(torch.autograd.Function):
@@ -58,74 +58,80 @@ class MatchAttention(torch.autograd.Function):
         inverse_norm = z.norm(dim=-1, keepdim=True).clamp_min_(1e-12).reciprocal_()
         tau = tau * LN_2  # everything is counted in bits,
         scale = scale * LN_2 / groups  # and becomes nats again at the end
+        scale_z = inverse_norm / tau
         rows = rows_at_once(len(columns), z.device)
+        first_view = 1 if num_targets == 1 else 0  # a lone target has no other to match
+        counts = z.new_full((num_views,), num_targets)  # targets that a view matches
+        counts[:num_targets] -= 1
 
         grad_z = torch.empty_like(z)
+        grad_z[:first_view] = 0
         grad_columns = torch.zeros_like(columns) if own_targets else None
-        loss, entropy = z.new_zeros(()), z.new_zeros(())
+        # Of every row: <sum of b, s>, the sum of exp(s), and <sum of b - a, s>.
+        matched = z.new_zeros(num_views)
+        exp_sum = z.new_ones(num_views, n, groups, 1)
+        along = z.new_zeros(num_views, n, 1)
         # Fresh memory for every part would cost as much as what is done with it.
         buffers = b.new_empty(2, min(rows, n), *b.shape[2:])
-        views = range(num_views)
-        if num_targets == 1:  # a lone target view has nothing to be matched with
-            views = range(1, num_views)
-            grad_z[0] = 0
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
             blocks, product = buffers[:, : part.stop - start]
             s = blocks.flatten(1)  # the same numbers, for products with the columns
-            for view in views:
-                of_others = [b[t, part] for t in range(num_targets) if t != view]
-                count = len(of_others)
-                if view == num_targets:
-                    # All that follow match the same sum. The target views, which need
-                    # b[0] alone, have had it.
-                    for b_t in of_others[1:]:
-                        of_others[0] += b_t
-                if view >= num_targets:
-                    of_others = of_others[:1]
-                source = z[view, part] * (inverse_norm[view, part] / tau)
+            pairs = positive_pairs(s, start, n, first_column, num_targets)
+            b_part = b[:, part].unbind()
+            for view in range(first_view, num_views):
+                if view < num_targets:
+                    others = [b_t for t, b_t in enumerate(b_part) if t != view]
+                    target, count = _sum(others), num_targets - 1
+                elif view == num_targets:
+                    # All that follow match the same sum, and no one b[0] alone.
+                    target, count = b_part[0], num_targets
+                    for b_t in b_part[1:]:
+                        target += b_t
+                source = z[view, part] * scale_z[view, part]
                 torch.mm(source, columns.T, out=s)
                 if positive_mask is not None:
-                    value = EXCLUDED / tau if positive_mask == 'exclude' else 0.0
-                    mask_positives(s, start, n, first_column, num_targets, value)
+                    for pair in pairs:
+                        pair.fill_(EXCLUDED / tau if positive_mask == 'exclude' else 0)
                 # Rows of A and B sum to 1: s may be counted from its largest.
                 blocks.sub_(blocks.amax(dim=-1, keepdim=True))
                 # torch.dot would save a pass, but loses digits of a sum this long.
-                matched = sum(
-                    torch.mul(b_t, blocks, out=product).sum() for b_t in of_others
-                )
-                exp_sum = blocks.exp2_().sum(dim=-1, keepdim=True)
-                log_sum = exp_sum.log2().sum()
-                loss += count * log_sum - matched
+                matched[view] += torch.mul(target, blocks, out=product).sum()
+                sums = exp_sum[view, part]
+                torch.sum(blocks.exp2_(), dim=-1, keepdim=True, out=sums)
                 # From here on s holds the sum of b - a, the gradient's negative.
-                blocks.mul_(-count / exp_sum)
-                for b_t in of_others:
-                    blocks += b_t
+                torch.addcmul(target, blocks, 1 / sums, value=-count, out=blocks)
                 if positive_mask == 'zero':  # a constant has no gradient
-                    mask_positives(s, start, n, first_column, num_targets, 0.0)
+                    for pair in pairs:
+                        pair.fill_(0)
                 grad = torch.mm(s, columns, out=grad_z[view, part])
-                # Summed over the rows, this is <sum of b - a, similarities>.
-                along = (grad * source).sum(dim=-1, keepdim=True)
-                entropy += log_sum - (matched - along.sum()) / count
                 if grad_columns is not None:
-                    grad_columns.addmm_(s.T, source, alpha=-scale)
+                    grad_columns.addmm_(s.T, source, alpha=tau)
                 # The length of z changes nothing; source is z / (|z| * tau).
-                grad.addcmul_(source, along, value=-(tau**2))
-                grad.mul_(inverse_norm[view, part] * (-scale / tau))
+                dots = along[view, part]
+                torch.sum(grad * source, dim=-1, keepdim=True, out=dots)
+                grad.addcmul_(source, dots, value=-(tau**2))
         if grad_columns is not None:
             # Every rank's loss depends on this rank's targets. Reduced here, not in
             # backward, so that no collective can meet those of the gradients.
             all_reduce(grad_columns)
             own = slice(first_column, first_column + n)
             grad, x = grad_columns.view_as(targets)[:, own], targets[:, own]
-            grad = grad - x * (x * grad).sum(dim=-1, keepdim=True)
-            grad_z[:num_targets].addcmul_(grad, inverse_norm[:num_targets])
-        ctx.grad_z = grad_z
-        entropy = entropy * (LN_2 / (len(views) * n * groups))
+            grad_z[:num_targets] += grad - x * (x * grad).sum(dim=-1, keepdim=True)
+        ctx.grad_z, ctx.scale_z = grad_z, scale_z.mul_(-scale)
+
+        log_sum = exp_sum.log2_().sum(dim=(1, 2, 3))
+        loss = (counts * log_sum - matched).sum()
+        entropy = log_sum - (matched - along.sum(dim=(1, 2))) / counts
+        entropy = entropy[first_view:].mean() * (LN_2 / (n * groups))
         ctx.mark_non_differentiable(entropy)
         return loss * scale, entropy
 
     @staticmethod
     def backward(ctx, grad_loss: Tensor, grad_entropy: Tensor):
         """Scale the gradient that forward has already computed."""
-        return (ctx.grad_z * grad_loss,) + (None,) * 7
+        return (ctx.grad_z * (ctx.scale_z * grad_loss),) + (None,) * 7
+
+
+def _sum(tensors: list[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.stack(tensors).sum(dim=0)
