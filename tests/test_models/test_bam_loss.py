@@ -70,7 +70,7 @@ SWITCHES = [
 ]
 
 
-@pytest.mark.parametrize('views', [(2, 2), (5, 2), (4, 1), (3, 3)])
+@pytest.mark.parametrize('views', [(2, 2), (5, 2), (4, 1), (3, 3), (5, 3)])
 @pytest.mark.parametrize('teacher', [False, True])
 def test_every_switch_equals_the_oracle(views, teacher):
     num_views, num_targets = views
@@ -241,16 +241,29 @@ def test_entropies_are_those_of_a_and_b():
     assert loss.stats['entropy_b'] < loss.stats['entropy_a'] < uniform
 
 
+@pytest.mark.parametrize('num_targets', [1, 2])
 @pytest.mark.parametrize('mask', ['exclude', 'zero', None])
 @pytest.mark.parametrize('global_norm', [True, False])
-def test_entropy_of_a_is_that_of_the_whole_matrix(mask, global_norm):
-    z, z_target = latents(3), latents(2, seed=1)
-    loss = BAMLoss(3, positive_mask=mask, global_norm=global_norm)
+def test_entropy_of_a_is_that_of_the_whole_matrix(mask, global_norm, num_targets):
+    z, z_target = latents(3), latents(num_targets, seed=1)
+    loss = BAMLoss(3, num_targets, positive_mask=mask, global_norm=global_norm)
     loss(z, z_target)
     s = torch.nn.functional.normalize(z) @ torch.nn.functional.normalize(z_target).T
-    s = mask_of_oracle(s, 6, mask).view(3 * 6, 1 if global_norm else 2, -1)
+    s = mask_of_oracle(s, 6, mask).view(3, 6, 1 if global_norm else num_targets, -1)
+    if num_targets == 1:
+        s = s[1:]  # a lone target view is matched with nothing
     entropy = torch.special.entr((s / loss.tau).softmax(dim=-1)).sum(dim=-1).mean()
     assert loss.stats['entropy_a'].item() == pytest.approx(entropy.item(), rel=1e-9)
+
+
+def test_backward_scales_the_gradient_and_can_be_called_again():
+    z = latents(4)
+    _, expected = loss_and_grad(BAMLoss(4), z)
+    z.requires_grad_()
+    loss = 3 * BAMLoss(4)(z)
+    for _ in range(2):
+        (grad,) = torch.autograd.grad(loss, z, retain_graph=True)
+        torch.testing.assert_close(grad, 3 * expected)
 
 
 def test_evaluation_without_gradient_gives_the_same_value():
