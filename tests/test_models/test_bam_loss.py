@@ -151,6 +151,12 @@ def test_balancing_computes_again_only_what_it_cannot_remember(monkeypatch):
     assert computed == [(2, 4), (4, 5), *turns, *again]
 
 
+@pytest.mark.parametrize('num_more, expected', [(19, [16, 3]), (32, [32]), (5, [5])])
+def test_balancing_sums_rows_that_cores_can_share_at_once(num_more, expected):
+    kernels = _Kernels(latents(1, n=20), num_more, lambda part, out: out.zero_())
+    assert [kernel.shape[:2].numel() for kernel in kernels] == expected
+
+
 @pytest.mark.parametrize('rows', ['targets', 'all'])
 def test_a_latent_of_length_zero_is_like_nothing(rows):
     z, z_target = latents(3), latents(3 if rows == 'all' else 2, seed=1)

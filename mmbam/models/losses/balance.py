@@ -50,7 +50,7 @@ def balance(
         sums = torch.stack([_sum_rows(k, scale) for k, scale in zip(kernels, rows)])
         for part in more_kernels:
             if columns is None:
-                scale = part.new_ones(part.shape[:2])
+                scale = part.new_ones(part.shape[:2].numel())
             else:
                 scale = _sum_columns(part, columns[0]).reciprocal_()
             sums[0] += _sum_rows(part, scale)
@@ -59,28 +59,29 @@ def balance(
         columns = sums.reciprocal_().mul_(1 + num_more / num_rows)
         rows = [1 / _sum_columns(k, scale) for k, scale in zip(kernels, columns)]
     for block, row, column in zip(blocks, rows, columns):
-        block.mul_(row.view(-1, 1)).mul_(column)
+        block.mul_(row.unsqueeze(1)).mul_(column)
 
 
 def _sum_rows(kernel: Tensor, scale: Tensor) -> Tensor:
     """Sum over all rows (P, m, C), each times its scale."""
     if len(kernel) == 1:
-        return kernel[0].T @ scale.flatten()
+        return kernel[0].T @ scale
     return torch.bmm(scale.view(len(kernel), 1, -1), kernel).sum(dim=(0, 1))
 
 
 def _sum_columns(kernel: Tensor, scale: Tensor) -> Tensor:
-    """Sum of every row of (P, m, C), its columns times their scales."""
+    """Sum of every row of (P, m, C), its columns times their scales: (P * m,)."""
     if len(kernel) == 1:
         return kernel[0] @ scale
-    return torch.bmm(scale.expand(len(kernel), 1, -1), kernel.transpose(1, 2))
+    scale = scale.expand(len(kernel), 1, -1)
+    return torch.bmm(scale, kernel.transpose(1, 2)).flatten()
 
 
 class _Kernels:
     """``2 ** logits`` of further rows part by part, for as often as it is asked for.
 
-    As many as fit stay in memory, all but the last ones as one part. The others share
-    one place there, and are computed again when they are not in it.
+    As many as fit stay in memory, nearly all of them as one part. The others take turns
+    in one place there, and are computed again when they are not in it.
 
     Args:
         block (Tensor): The rows that these are added to, shape (M, C).
@@ -100,7 +101,9 @@ class _Kernels:
         self.first, self.logits = len(block), logits
         for part in _cut(0, kept, _even_size(kept, most)):
             self._compute(part, memory[part])
-        self.kept = [rows_by_core(memory[:kept])] if kept else []
+        # One part for all, and one for the few that cores cannot share.
+        together = _cut(0, kept, kept // 16 * 16 or 16)
+        self.kept = [rows_by_core(memory[part]) for part in together]
         self.taking_turns = _cut(kept, num_rows, size)
         self.place = memory[kept:]
         self.there: slice | None = None

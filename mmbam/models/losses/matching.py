@@ -11,6 +11,8 @@ that matrix is still there. Neither S nor A ever exists as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from mmengine.dist import all_reduce
 from torch import Tensor
@@ -61,33 +63,31 @@ class MatchAttention(torch.autograd.Function):
         scale_z = inverse_norm / tau
         rows = rows_at_once(len(columns), z.device)
         first_view = 1 if num_targets == 1 else 0  # a lone target has no other to match
-        counts = z.new_full((num_views,), num_targets)  # targets that a view matches
-        counts[:num_targets] -= 1
 
         grad_z = torch.empty_like(z)
         grad_z[:first_view] = 0
         grad_columns = torch.zeros_like(columns) if own_targets else None
-        # Of every row: <sum of b, s>, the sum of exp(s), and <sum of b - a, s>.
-        matched = z.new_zeros(num_views)
-        exp_sum = z.new_ones(num_views, n, groups, 1)
-        along = z.new_zeros(num_views, n, 1)
+        # s counted from the largest of its row:
+        matched = z.new_zeros(num_views)  # <sum of b, s> of all rows of a view
+        exp_sum = z.new_ones(num_views, n, groups, 1)  # sum of 2 ** s of a row
+        along = z.new_zeros(num_views, n, 1)  # <sum of b - a, s> of a row
         # Fresh memory for every part would cost as much as what is done with it.
-        buffers = b.new_empty(2, min(rows, n), *b.shape[2:])
+        num_buffers = 2 if num_targets <= 2 else 3
+        buffers = b.new_empty(num_buffers, min(rows, n), *b.shape[2:])
         for start in range(0, n, rows):
             part = slice(start, min(start + rows, n))
-            blocks, product = buffers[:, : part.stop - start]
+            blocks, product, *spare = buffers[:, : part.stop - start]
             s = blocks.flatten(1)  # the same numbers, for products with the columns
             pairs = positive_pairs(s, start, n, first_column, num_targets)
             b_part = b[:, part].unbind()
             for view in range(first_view, num_views):
                 if view < num_targets:
                     others = [b_t for t, b_t in enumerate(b_part) if t != view]
-                    target, count = _sum(others), num_targets - 1
+                    target, count = _sum(others, *spare), num_targets - 1
                 elif view == num_targets:
-                    # All that follow match the same sum, and no one b[0] alone.
-                    target, count = b_part[0], num_targets
-                    for b_t in b_part[1:]:
-                        target += b_t
+                    # This view and all that follow match the sum over all targets. It
+                    # takes the place of b[0], which nothing needs any more.
+                    target, count = _sum(b_part, b_part[0]), num_targets
                 source = z[view, part] * scale_z[view, part]
                 torch.mm(source, columns.T, out=s)
                 if positive_mask is not None:
@@ -106,6 +106,7 @@ class MatchAttention(torch.autograd.Function):
                         pair.fill_(0)
                 grad = torch.mm(s, columns, out=grad_z[view, part])
                 if grad_columns is not None:
+                    # Times tau, as grad is: source has been divided by it.
                     grad_columns.addmm_(s.T, source, alpha=tau)
                 # The length of z changes nothing; source is z / (|z| * tau).
                 dots = along[view, part]
@@ -118,8 +119,12 @@ class MatchAttention(torch.autograd.Function):
             own = slice(first_column, first_column + n)
             grad, x = grad_columns.view_as(targets)[:, own], targets[:, own]
             grad_z[:num_targets] += grad - x * (x * grad).sum(dim=-1, keepdim=True)
-        ctx.grad_z, ctx.scale_z = grad_z, scale_z.mul_(-scale)
+        # For backward: the sign, 1 / tau, 1 / |z|, the mean over pairs and images.
+        ctx.grad_z = grad_z
+        ctx.scale_z = scale_z.mul_(-scale)
 
+        counts = z.new_full((num_views,), num_targets)  # targets that a view matches
+        counts[:num_targets] -= 1
         log_sum = exp_sum.log2_().sum(dim=(1, 2, 3))
         loss = (counts * log_sum - matched).sum()
         entropy = log_sum - (matched - along.sum(dim=(1, 2))) / counts
@@ -133,5 +138,11 @@ class MatchAttention(torch.autograd.Function):
         return (ctx.grad_z * (ctx.scale_z * grad_loss),) + (None,) * 7
 
 
-def _sum(tensors: list[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.stack(tensors).sum(dim=0)
+def _sum(tensors: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
+    """Sum in ``out``, which may be the first of them; a lone tensor is its own sum."""
+    if len(tensors) == 1:
+        return tensors[0]
+    torch.add(tensors[0], tensors[1], out=out)
+    for tensor in tensors[2:]:
+        out += tensor
+    return out
