@@ -47,10 +47,10 @@ def rows_by_core(x: Tensor) -> Tensor:
     return x.unflatten(0, (threads if len(x) % threads == 0 else 1, -1))
 
 
-def positive_pairs(
-    s: Tensor, first_row: int, n: int, first_column: int, num_blocks: int
-) -> list[Tensor]:
-    """Where similarities are of two views of one image, to be written to.
+def mask_positives(
+    s: Tensor, first_row: int, n: int, first_column: int, num_blocks: int, value: float
+) -> None:
+    """Overwrite the similarities of two views of one image, in place.
 
     Args:
         s (Tensor): Similarities of some of this rank's consecutive rows against
@@ -59,20 +59,16 @@ def positive_pairs(
         n (int): Number of images on this rank.
         first_column (int): Number of images on the ranks before this one.
         num_blocks (int): Number of target views.
-
-    Returns:
-        list[Tensor]: Parts of ``s``, one for each view of its rows.
+        value (float): What stands there afterwards.
     """
-    pairs = []
     start = 0
     while start < len(s):  # one view after the other
         image = (first_row + start) % n
         view = s[start : start + n - image]
         columns = slice(first_column + image, first_column + image + len(view))
         blocks = view.unflatten(1, (num_blocks, -1))[:, :, columns]
-        pairs.append(blocks.diagonal(dim1=0, dim2=2))
+        blocks.diagonal(dim1=0, dim2=2).fill_(value)
         start += len(view)
-    return pairs
 
 
 def log_attention(s: Tensor, tau: float) -> Tensor:

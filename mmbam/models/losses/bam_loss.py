@@ -13,7 +13,7 @@ from .attention import (
     EXCLUDED,
     LN_2,
     POSITIVE_MASKS,
-    positive_pairs,
+    mask_positives,
     rows_by_core,
 )
 from .balance import SMALLEST_TAU, SMALLEST_TAU_FLOAT32, balance, entropy, keep_top_k
@@ -203,8 +203,7 @@ class BAMLoss(nn.Module):
             )
             if self.positive_mask is not None:
                 value = EXCLUDED if self.positive_mask == 'exclude' else 0.0
-                for pair in positive_pairs(s, part.start, n, first_column, num_targets):
-                    pair.fill_(value)
+                mask_positives(s, part.start, n, first_column, num_targets, value)
             if double:
                 out.copy_(s)
 

@@ -17,7 +17,7 @@ import torch
 from mmengine.dist import all_reduce
 from torch import Tensor
 
-from .attention import EXCLUDED, LN_2, positive_pairs, rows_at_once
+from .attention import EXCLUDED, LN_2, mask_positives, rows_at_once
 
 
 class MatchAttention(torch.autograd.Function):
@@ -78,7 +78,6 @@ class MatchAttention(torch.autograd.Function):
             part = slice(start, min(start + rows, n))
             blocks, product, *spare = buffers[:, : part.stop - start]
             s = blocks.flatten(1)  # the same numbers, for products with the columns
-            pairs = positive_pairs(s, start, n, first_column, num_targets)
             b_part = b[:, part].unbind()
             for view in range(first_view, num_views):
                 if view < num_targets:
@@ -91,8 +90,8 @@ class MatchAttention(torch.autograd.Function):
                 source = z[view, part] * scale_z[view, part]
                 torch.mm(source, columns.T, out=s)
                 if positive_mask is not None:
-                    for pair in pairs:
-                        pair.fill_(EXCLUDED / tau if positive_mask == 'exclude' else 0)
+                    value = EXCLUDED / tau if positive_mask == 'exclude' else 0.0
+                    mask_positives(s, start, n, first_column, num_targets, value)
                 # Rows of A and B sum to 1: s may be counted from its largest.
                 blocks.sub_(blocks.amax(dim=-1, keepdim=True))
                 # torch.dot would save a pass, but loses digits of a sum this long.
@@ -102,8 +101,7 @@ class MatchAttention(torch.autograd.Function):
                 # From here on s holds the sum of b - a, the gradient's negative.
                 torch.addcmul(target, blocks, 1 / sums, value=-count, out=blocks)
                 if positive_mask == 'zero':  # a constant has no gradient
-                    for pair in pairs:
-                        pair.fill_(0)
+                    mask_positives(s, start, n, first_column, num_targets, 0.0)
                 grad = torch.mm(s, columns, out=grad_z[view, part])
                 if grad_columns is not None:
                     # Times tau, as grad is: source has been divided by it.
