@@ -35,7 +35,7 @@ from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.evaluation.video import hard_labels  # noqa: E402
 from mmbam.evaluation.video.neighbours import local_neighbours  # noqa: E402
 from mmbam.evaluation.video.propagation import average_labels  # noqa: E402
-from tests.vos_oracle import dense_step, neighbourhood  # noqa: E402
+from tests.test_evaluation.test_video.oracle import dense_step, neighbourhood  # noqa: E402
 
 HEIGHT, WIDTH, DIM, PATCH = 30, 54, 768, 16
 OBJECTS, RADIUS, TARGET = 4, 12, 2.0

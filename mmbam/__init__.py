@@ -1,8 +1,8 @@
 """BAM (Balanced self-Attention Matching, ECCV 2024) for OpenMMLab."""
 
-from mmbam.fork_names import know_forks
-from mmbam.version import __version__
-from mmbam.versions import require_core
+from .utils.fork_names import know_forks
+from .utils.versions import require_core
+from .version import __version__
 
 require_core()
 know_forks()

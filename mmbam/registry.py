@@ -8,7 +8,10 @@ so ``type='mmbam.X'`` resolves from a config of any OpenMMLab project without
 from mmengine import registry as root
 
 MODELS = root.Registry(
-    'model', scope='mmbam', parent=root.MODELS, locations=['mmbam.models']
+    'model',
+    scope='mmbam',
+    parent=root.MODELS,
+    locations=['mmbam.models', 'mmbam.peers'],
 )
 TRANSFORMS = root.Registry(
     'transform',

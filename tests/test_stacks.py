@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mmbam.checkpoints import load_training_checkpoint
-from mmbam.datasets.world import make_world
+from mmbam.demo.world import make_world
 
 ROOT = Path(__file__).parents[1]
 PYTHONS = {
@@ -32,7 +32,7 @@ import sys
 import numpy as np, torch
 from mmengine.config import Config
 from mmbam.evaluation.frozen import build_frozen
-from mmbam.models.features import pool_features
+from mmbam.models.backbones.features import pool_features
 
 images, out, *pairs = sys.argv[1:]
 images = torch.from_numpy(np.load(images))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mmengine.dist import is_main_process
 
+from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
 from mmbam.evaluation import cluster_scores
-from mmbam.evaluation.command import FrozenFeatures, evaluation_parser, run_command
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 warnings.filterwarnings('ignore', message='Fail to import')
 
+from mmbam.cli.common import run_command  # noqa: E402
 from mmbam.comparison import METHODS, Settings, compare  # noqa: E402
 from mmbam.comparison.compare import RESULTS  # noqa: E402
 from mmbam.comparison.report import (  # noqa: E402
@@ -28,7 +29,6 @@ from mmbam.comparison.report import (  # noqa: E402
     quality_table,
     write_report,
 )
-from mmbam.evaluation.command import run_command  # noqa: E402
 from mmbam.visualization import page  # noqa: E402
 
 

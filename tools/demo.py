@@ -26,17 +26,17 @@ from torch import nn
 # mmpretrain warns of operators that pre-training does not use.
 warnings.filterwarnings('ignore', message='Fail to import')
 
-from mmbam.datasets.world import make_world  # noqa: E402
-from mmbam.engine.hooks import ProgressHook  # noqa: E402
-from mmbam.evaluation import build_loader, extract_features  # noqa: E402
-from mmbam.evaluation.summary import score_features  # noqa: E402
-from mmbam.visualization.page import write_page  # noqa: E402
-from mmbam.visualization.report import (  # noqa: E402
+from mmbam.demo.report import (  # noqa: E402
     PICTURES,
     draw_pictures,
     report_sections,
     score_table,
 )
+from mmbam.demo.world import make_world  # noqa: E402
+from mmbam.engine.hooks import ProgressHook  # noqa: E402
+from mmbam.evaluation import build_loader, extract_features  # noqa: E402
+from mmbam.evaluation.summary import score_features  # noqa: E402
+from mmbam.visualization.page import write_page  # noqa: E402
 
 CONFIGS = Path(__file__).resolve().parents[1] / 'configs' / 'tiny'
 PAGE, RESULTS, START = 'index.html', 'results.json', 'start.pth'

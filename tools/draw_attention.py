@@ -11,10 +11,10 @@ from pathlib import Path
 from mmengine.config import Config, DictAction
 
 from mmbam.checkpoints.selection import SOURCES
-from mmbam.evaluation.command import run_command
+from mmbam.cli.common import run_command
+from mmbam.datasets.images import find_images, read_image
 from mmbam.evaluation.frozen import build_frozen
 from mmbam.visualization.attention import Gaze, draw_attention, look
-from mmbam.visualization.images import find_images, read_image
 
 IN_ONE_PICTURE = 8
 

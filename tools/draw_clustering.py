@@ -9,7 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-from mmbam.evaluation.command import run_command
+from mmbam.cli.common import run_command
 from mmbam.visualization.clustering import Scores, draw_clustering
 
 

@@ -14,15 +14,15 @@ import torch
 from mmengine.config import Config, DictAction
 
 from mmbam.checkpoints.selection import SOURCES
+from mmbam.cli.common import run_command
 from mmbam.datasets import PlainImages
 from mmbam.datasets.leaves import leaf_datasets
 from mmbam.engine.localize import localize
-from mmbam.evaluation.command import run_command
 from mmbam.evaluation.crops import read_coco_masks, share_of_empty_crops
-from mmbam.evaluation.features import frozen
 from mmbam.evaluation.frozen import build_frozen
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.models.saliency import boxes_from_heat_maps, heat_map
+from mmbam.models.backbones.saliency import boxes_from_heat_maps, heat_map
+from mmbam.utils.model import frozen
 from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops
 
 

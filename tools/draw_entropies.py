@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmbam.evaluation.command import run_command
+from mmbam.cli.common import run_command
 from mmbam.visualization.entropies import draw_entropies, read_run
 
 

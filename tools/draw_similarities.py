@@ -16,8 +16,8 @@ from torch import nn
 
 from mmbam.checkpoints import read_weights, select_backbone
 from mmbam.checkpoints.selection import SOURCES
+from mmbam.cli.common import run_command
 from mmbam.evaluation import build_loader
-from mmbam.evaluation.command import run_command
 from mmbam.evaluation.frozen import build_frozen, class_folders
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.visualization.similarities import (

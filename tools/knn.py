@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mmengine.dist import is_main_process
 
+from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
 from mmbam.evaluation import knn_accuracy
-from mmbam.evaluation.command import FrozenFeatures, evaluation_parser, run_command
 
 
 def main() -> None:

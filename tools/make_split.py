@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from mmbam.evaluation import balanced_split, write_list
+from mmbam.datasets.splits import balanced_split, write_list
 from mmbam.evaluation.frozen import class_folders
 from mmbam.evaluation.loaders import build_dataset
 

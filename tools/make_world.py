@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from mmbam.datasets.world import make_world
+from mmbam.demo.world import make_world
 
 
 def parse_args() -> argparse.Namespace:

@@ -6,8 +6,8 @@ import argparse
 import os
 
 from mmbam.engine import launch
-from mmbam.errors import InputError
-from mmbam.process_group import leave_group
+from mmbam.utils.errors import InputError
+from mmbam.utils.process_group import leave_group
 
 
 def main() -> None:

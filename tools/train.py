@@ -7,8 +7,8 @@ import os
 
 from mmbam.engine import launch
 from mmbam.engine.hooks.monitor_hook import TrainingCollapsed
-from mmbam.errors import InputError
-from mmbam.process_group import leave_group
+from mmbam.utils.errors import InputError
+from mmbam.utils.process_group import leave_group
 
 
 def main() -> None:

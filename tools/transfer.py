@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mmengine.dist import is_main_process
 
-from mmbam.evaluation.command import FrozenFeatures, evaluation_parser, run_command
+from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.evaluation.transfer import (
     TRANSFER_SETS,

@@ -14,7 +14,7 @@ from mmengine.config import Config, DictAction
 from mmengine.dist import is_main_process
 
 from mmbam.checkpoints.selection import SOURCES
-from mmbam.evaluation.command import run_command
+from mmbam.cli.common import run_command
 from mmbam.evaluation.frozen import build_frozen
 from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos
 from mmbam.visualization.video import draw_strips

@@ -23,7 +23,7 @@ from mmengine.logging import HistoryBuffer
 from mmengine.runner import CheckpointLoader
 from mmengine.utils import digit_version
 
-from mmbam.errors import InputError, input_errors
+from mmbam.utils.errors import InputError, input_errors
 
 from .reading import NoWeightsError, read_weights, refuse_archive
 

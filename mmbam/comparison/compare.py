@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from mmbam.errors import InputError
+from mmbam.utils.errors import InputError
 
 from .config import shared, steps_per_epoch
 from .methods import METHODS

@@ -6,10 +6,10 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
-from mmbam.errors import InputError
-from mmbam.evaluation.features import frozen
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.models import pool_features
+from mmbam.utils.errors import InputError
+from mmbam.utils.model import frozen
 
 from .methods import METHODS, Method
 from .models import Setup

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from mmengine.config import Config
 
-from mmbam.errors import InputError
+from mmbam.datasets.splits import balanced_split
 from mmbam.evaluation.frozen import class_folders, plain_pipeline
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.evaluation.splits import balanced_split
+from mmbam.utils.errors import InputError
 
 # Networks for images of about 32 px, minutes on a CPU.
 BACKBONES = {

@@ -26,8 +26,8 @@ from torch.nn.functional import normalize
 from mmbam.checkpoints import use_safe_loading
 from mmbam.engine.hooks import ProgressHook
 from mmbam.evaluation import build_loader, cluster_scores
-from mmbam.evaluation.features import frozen
-from mmbam.models.saliency import heat_map
+from mmbam.models.backbones.saliency import heat_map
+from mmbam.utils.model import frozen
 
 from .config import run_config, steps_per_epoch
 from .measure_hook import MeasureHook, memory_now

@@ -13,7 +13,7 @@ from pathlib import Path
 from mmengine.logging import print_log
 from torch.utils.data import get_worker_info
 
-from mmbam.errors import InputError
+from mmbam.utils.errors import InputError
 
 #: Few bad images in a small data set are tolerated whatever share of it they are.
 MIN_ERRORS = 10

@@ -13,14 +13,15 @@ from typing import Any
 
 from mmengine.config import Config, DictAction
 from mmengine.device import get_device
-from mmengine.model import is_model_wrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmbam.checkpoints import read_weights, use_safe_loading
-from mmbam.engine.cpu import AMP, adapt_to_cpu, init_cpu_group, set_optim_wrapper
-from mmbam.errors import InputError, input_errors
-from mmbam.versions import require_dense
+from mmbam.utils.errors import InputError, input_errors
+from mmbam.utils.model import unwrap
+from mmbam.utils.versions import require_dense
+
+from .cpu import AMP, adapt_to_cpu, init_cpu_group, set_optim_wrapper
 
 AUTOCAST = 'mmbam.AutocastOptimWrapper'
 # What each launcher tells its processes by.
@@ -269,7 +270,7 @@ def require_fit(runner: Runner, checkpoint: str) -> None:
     with input_errors():
         weights = read_weights(checkpoint)
     weights = {name.removeprefix('module.'): w for name, w in weights.items()}
-    model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+    model = unwrap(runner.model)
     expected = model.state_dict()
     differences = dict(
         missing=[

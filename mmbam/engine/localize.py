@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmbam.datasets.plain_images import PlainImages
-from mmbam.evaluation.features import frozen, preserved_randomness
-from mmbam.models.saliency import boxes_from_heat_maps, heat_map
+from mmbam.models.backbones.saliency import boxes_from_heat_maps, heat_map
+from mmbam.utils.model import frozen
+from mmbam.utils.random import preserved_randomness
 
 MAX_MESSAGES = 10
 

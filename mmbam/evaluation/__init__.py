@@ -8,10 +8,8 @@ from .loaders import build_loader
 from .logistic import fit_logistic, logistic_probe
 from .rankme import rankme
 from .similarity import pair_similarities
-from .splits import balanced_split, write_list
 
 __all__ = [
-    'balanced_split',
     'build_loader',
     'cluster_scores',
     'extract_features',
@@ -22,5 +20,4 @@ __all__ = [
     'logistic_probe',
     'pair_similarities',
     'rankme',
-    'write_list',
 ]

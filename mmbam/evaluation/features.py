@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -15,7 +13,9 @@ from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from mmbam.models.features import pool_features
+from mmbam.models.backbones.features import pool_features
+from mmbam.utils.model import frozen
+from mmbam.utils.random import preserved_randomness
 
 
 def extract_features(
@@ -85,35 +85,6 @@ def extract_features(
     return _merge(
         torch.cat(features), torch.cat(labels), order, len(dataloader.dataset), gather
     )
-
-
-@contextmanager
-def frozen(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; every submodule's mode comes back after."""
-    modes = [(m, m.training) for m in module.modules()]
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        # Not module.train(): submodules may differ, as frozen stages do.
-        for m, mode in modes:
-            m.training = mode
-
-
-@contextmanager
-def preserved_randomness() -> Iterator[None]:
-    """Put the states of all random generators back on leaving.
-
-    Even a data loader that shuffles nothing draws a seed for its workers.
-    """
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
 
 
 def _batches_of(dataloader: DataLoader) -> list[list[int]]:

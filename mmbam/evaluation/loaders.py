@@ -9,7 +9,7 @@ from mmengine.dataset import DefaultSampler, default_collate
 from mmengine.registry import DATASETS
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from mmbam.errors import InputError, input_errors
+from mmbam.utils.errors import InputError, input_errors
 
 
 def build_loader(

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from mmbam.datasets.splits import balanced_split
+
 from .frozen import class_folders, plain_pipeline
 from .logistic import logistic_probe
-from .splits import balanced_split
 
 # Name: mmpretrain's data set, and its splits to train, to validate and to test on.
 # Where there is none to validate on, a part of the training set is held out.

@@ -1,16 +1,15 @@
 """Backbone, projector, teacher, head and loss of BAM."""
 
+from .backbones.caformer import CAFormer
+from .backbones.cls_vit import ClsViT
+from .backbones.features import pool_features
+from .backbones.saliency import attention_maps, boxes_from_heat_maps, heat_map
 from .bam import BAM
-from .caformer import CAFormer
-from .cls_vit import ClsViT
-from .dino import DINO, DINONeck
-from .features import pool_features
 from .head import BAMHead
 from .latents import embed_views
 from .linear_probe import ClsAndPatchesNeck, LinearProbe
-from .losses import BAMLoss, DINOLoss
+from .losses import BAMLoss
 from .projector import BAMNeck
-from .saliency import attention_maps, boxes_from_heat_maps, heat_map
 from .teacher import EMATeacher, FrozenTeacher
 
 __all__ = [
@@ -21,9 +20,6 @@ __all__ = [
     'CAFormer',
     'ClsAndPatchesNeck',
     'ClsViT',
-    'DINO',
-    'DINOLoss',
-    'DINONeck',
     'EMATeacher',
     'FrozenTeacher',
     'LinearProbe',

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mmbam.registry import MODELS
 
-from .grad_checkpointing import checkpoint_blocks
+from .backbones.grad_checkpointing import checkpoint_blocks
 from .latents import embed_views
 from .teacher import EMATeacher
 

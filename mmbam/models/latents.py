@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .features import pool_features
+from .backbones.features import pool_features
 
 
 def embed_views(

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from mmbam.datasets.transforms.resize import resize_bicubic
-from mmbam.evaluation.features import frozen
-from mmbam.models.features import patch_size
-from mmbam.models.saliency import attention_maps, heat_map
+from mmbam.models.backbones.features import patch_size
+from mmbam.models.backbones.saliency import attention_maps, heat_map
+from mmbam.utils.model import frozen
 
 
 @dataclass

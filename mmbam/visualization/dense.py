@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from .images import read_image
+from mmbam.datasets.images import read_image
 
 STRENGTH = 0.55
 PARTS = ('truth', 'prediction')
@@ -28,7 +28,7 @@ def draw_detections(
 
     Args:
         samples (Mapping[str, Sequence[dict]]): Under the name of each detector the
-            ``samples`` of :func:`mmbam.evaluation.dense.train_dense`, of the same
+            ``samples`` of :func:`mmbam.demo.dense.train_dense`, of the same
             images in the same order.
         names (Sequence[str]): Of the classes.
         path (str | Path): PNG to write.

@@ -19,7 +19,7 @@ def draw_heat_maps(
     Args:
         images (np.ndarray): RGB images of uint8, shape (n, h, w, 3).
         heat_maps (Mapping[str, Tensor]): Heat maps (n, h', w') of each network, as
-            :func:`mmbam.models.saliency.heat_map` returns them, under its name.
+            :func:`mmbam.models.heat_map` returns them, under its name.
         path (str | Path): PNG to write.
         title (str): Of the figure.
     """

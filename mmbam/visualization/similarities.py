@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from mmbam.evaluation.features import frozen
 from mmbam.models.latents import embed_views
 from mmbam.models.losses.attention import log_attention
+from mmbam.utils.model import frozen
 
 KINDS = ('two views of one image', 'same class', 'different classes')
 _COLOURS = ('tab:orange', 'tab:green', 'tab:blue')

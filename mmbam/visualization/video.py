@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mmbam.datasets.world.layouts import davis_palette
+from mmbam.demo.world.layouts import davis_palette
 from mmbam.evaluation.video.davis import Video, read_labels
 
 

@@ -7,8 +7,13 @@ from mmengine.runner import load_checkpoint
 from torch import nn
 
 from mmbam.checkpoints import convert_checkpoint, read_weights
-
-from .networks import mm_caformer, mm_resnet, mm_vit, timm_caformer, timm_vit
+from tests.helpers.networks import (
+    mm_caformer,
+    mm_resnet,
+    mm_vit,
+    timm_caformer,
+    timm_vit,
+)
 
 IMAGE = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 

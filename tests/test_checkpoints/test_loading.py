@@ -5,8 +5,7 @@ import torch
 from mmpretrain.registry import MODELS
 
 from mmbam.checkpoints import load_backbone
-
-from .networks import (
+from tests.helpers.networks import (
     mm_caformer,
     mm_resnet,
     mm_vit,

@@ -17,8 +17,7 @@ from mmengine.runner.checkpoint import load_from_local
 
 from mmbam.checkpoints import load_training_checkpoint, read_weights, use_safe_loading
 from mmbam.checkpoints.weights_only import _RestrictedPickle
-
-from .test_reading import WEIGHTS, Own, Runs, equal
+from tests.test_checkpoints.test_reading import WEIGHTS, Own, Runs, equal
 
 
 def training_state() -> dict:

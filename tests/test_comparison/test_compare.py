@@ -20,8 +20,8 @@ from mmbam.comparison import METHODS, Settings, compare, worker
 from mmbam.comparison.config import run_config, shared
 from mmbam.comparison.measure_hook import MeasureHook
 from mmbam.comparison.report import failures, quality_table
-from tests.test_evaluation.folders import make_folders
-from tests.test_tools.run import run_tool
+from tests.helpers.folders import make_folders
+from tests.helpers.run import run_tool
 
 ROOT = Path(__file__).parents[2]
 SMALL = dict(size=16, batch_size=8, head_width=16, local_views=2, evaluations=2)

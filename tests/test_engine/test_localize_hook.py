@@ -7,8 +7,7 @@ import torch
 from mmbam.checkpoints import load_training_checkpoint
 from mmbam.engine.hooks import LocalizeHook
 from mmbam.engine.hooks.localize_hook import KEY
-from tests.distributed import run_ranks
-from tests.test_engine.blobs import (
+from tests.helpers.blobs import (
     Toy,
     build,
     dataset,
@@ -16,6 +15,7 @@ from tests.test_engine.blobs import (
     weights,
     write_blobs,
 )
+from tests.helpers.distributed import run_ranks
 
 SEED = dict(type='mmbam.SeedByEpochHook')
 

@@ -21,7 +21,7 @@ from mmbam.engine.hooks.monitor_hook import TrainingCollapsed, _uniform_loss
 from mmbam.evaluation import pair_similarities, rankme
 from mmbam.models import BAM, BAMLoss
 from mmbam.registry import MODELS
-from tests.distributed import run_ranks
+from tests.helpers.distributed import run_ranks
 
 
 @MODELS.register_module(force=True)

@@ -7,7 +7,7 @@ from mmengine.runner import Runner
 from torch import nn
 
 from mmbam.engine.hooks import PretrainedBackboneHook
-from tests.distributed import run_ranks
+from tests.helpers.distributed import run_ranks
 
 
 class Toy(BaseModel):

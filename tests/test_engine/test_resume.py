@@ -6,7 +6,7 @@ import pytest
 import torch
 from mmengine.runner import Runner
 
-from tests.tiny import VIT, bam_config
+from tests.helpers.tiny import VIT, bam_config
 
 EPOCHS = 3
 

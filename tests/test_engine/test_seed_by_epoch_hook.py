@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tests.distributed import run_ranks
-from tests.test_engine.blobs import Toy, build, dataset, weights, write_blobs
+from tests.helpers.blobs import Toy, build, dataset, weights, write_blobs
+from tests.helpers.distributed import run_ranks
 
 HOOKS = [dict(type='mmbam.SeedByEpochHook')]
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from mmbam.checkpoints import load_training_checkpoint
-from mmbam.datasets.world import make_world
+from mmbam.demo.world import make_world
 from mmbam.engine.launch import build_runner, load_config, set_resume
 
 ROOT = Path(__file__).parents[2]

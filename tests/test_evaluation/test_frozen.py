@@ -11,8 +11,7 @@ from mmbam.evaluation.frozen import (
     evaluation_dataset,
     plain_pipeline,
 )
-
-from .folders import make_config, make_folders, slow_features
+from tests.helpers.folders import make_config, make_folders, slow_features
 
 
 @pytest.fixture

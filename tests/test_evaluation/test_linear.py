@@ -6,8 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from mmbam.evaluation import linear_probe
-
-from .test_logistic import made
+from tests.test_evaluation.test_logistic import made
 
 
 def test_reaches_what_scikit_learn_reaches_on_scaled_features():

@@ -13,9 +13,8 @@ from mmbam.evaluation import (
     pair_similarities,
     rankme,
 )
-from tests.distributed import run_ranks
-
-from . import (
+from tests.helpers.distributed import run_ranks
+from tests.test_evaluation import (
     test_clustering,
     test_features,
     test_knn,

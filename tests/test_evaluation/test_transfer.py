@@ -15,9 +15,8 @@ from mmbam.evaluation.transfer import (
     transfer_datasets,
     transfer_row,
 )
-
-from .folders import make_folders
-from .test_logistic import made
+from tests.helpers.folders import make_folders
+from tests.test_evaluation.test_logistic import made
 
 
 def test_the_data_sets_of_the_paper_are_known(tmp_path):

@@ -11,8 +11,8 @@ from mmengine.logging import MessageHub
 from mmengine.registry import MODELS, DefaultScope
 
 from mmbam.models import BAM, CAFormer, EMATeacher, FrozenTeacher, embed_views
-from tests.distributed import run_ranks
-from tests.tiny import RESNET, VIT, bam_config, make_views
+from tests.helpers.distributed import run_ranks
+from tests.helpers.tiny import RESNET, VIT, bam_config, make_views
 
 EMA = dict(type='mmbam.EMATeacher')
 

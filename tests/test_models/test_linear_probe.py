@@ -7,7 +7,7 @@ from mmengine.registry import MODELS
 from mmpretrain.structures import DataSample
 
 from mmbam.models import ClsAndPatchesNeck
-from tests.distributed import run_ranks
+from tests.helpers.distributed import run_ranks
 
 
 def build():

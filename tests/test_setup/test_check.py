@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .tools import load
+from tests.test_setup.tools import load
 
 check = load('check')
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .tools import load
+from tests.test_setup.tools import load
 
 mmcv_wheel = load('mmcv_wheel')
 NAME = 'mmcv-2.1.0-cp311-cp311-linux_x86_64.whl'

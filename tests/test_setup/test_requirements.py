@@ -10,9 +10,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mmbam import versions
-
-from .tools import ROOT, load
+from mmbam.utils import versions
+from tests.test_setup.tools import ROOT, load
 
 FILES = ['build', 'core', 'dense', 'test']
 STACKS = ['classic', 'modern']

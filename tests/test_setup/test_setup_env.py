@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from .tools import ROOT, load
+from tests.test_setup.tools import ROOT, load
 
 setup_env = load('__main__')
 

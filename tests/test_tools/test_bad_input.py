@@ -11,10 +11,9 @@ from mmengine.registry import DefaultScope
 from mmpretrain.registry import MODELS
 
 from mmbam.checkpoints import load_training_checkpoint
-from tests.test_evaluation.folders import make_config, make_folders
-
-from .run import run_tool
-from .test_train_and_test import CONFIG
+from tests.helpers.folders import make_config, make_folders
+from tests.helpers.run import run_tool
+from tests.test_tools.test_train_and_test import CONFIG
 
 HOOK = """
 custom_hooks = [dict(type='mmbam.PretrainedBackboneHook', checkpoint='{checkpoint}')]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from .run import run_tool
+from tests.helpers.run import run_tool
 
 SMALL = (
     *('--patches', 160, 64, '--scenes', 16, 6, '--epochs', 2),

@@ -3,8 +3,7 @@
 import torch
 
 from mmbam.checkpoints import read_weights
-
-from .run import run_tool
+from tests.helpers.run import run_tool
 
 
 def test_converts_and_counts(tmp_path):

@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.neighbors import NearestNeighbors
 
-from .run import run_tool
+from tests.helpers.run import run_tool
 
 SMALL = ('--patches', 256, 96, '--epochs', 2)
 MEAN, STD = 124.0, 60.0  # configs/_base_/datasets/world_2x32_4x16.py

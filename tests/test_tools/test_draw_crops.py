@@ -9,9 +9,8 @@ import pytest
 import torch
 from mmpretrain.models.backbones import ResNet
 
-from mmbam.datasets.world.layouts import mask_to_rle
-
-from .run import run_tool
+from mmbam.demo.world.layouts import mask_to_rle
+from tests.helpers.run import run_tool
 
 CONFIG = """
 model = dict(backbone=dict(

@@ -9,9 +9,8 @@ from mmengine.config import Config
 from mmpretrain.registry import MODELS
 
 from mmbam.visualization import attention, similarities
-from tests.test_evaluation.folders import make_config, make_folders
-
-from .run import run_tool
+from tests.helpers.folders import make_config, make_folders
+from tests.helpers.run import run_tool
 
 VIEWS = """
 train_dataloader['dataset']['pipeline'] = [

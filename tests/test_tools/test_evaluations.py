@@ -7,10 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from mmbam.evaluation.logistic import L2_VALUES
-from tests.test_evaluation.folders import make_config, make_folders, slow_features
+from tests.helpers.folders import make_config, make_folders, slow_features
+from tests.helpers.run import run_tool
 from tests.test_evaluation.test_clustering import slow_ari
-
-from .run import run_tool
 
 
 @pytest.fixture

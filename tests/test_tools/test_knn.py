@@ -2,10 +2,9 @@
 
 import pytest
 
-from tests.test_evaluation.folders import make_config, make_folders, slow_features
+from tests.helpers.folders import make_config, make_folders, slow_features
+from tests.helpers.run import run_tool, run_tool_on_ranks
 from tests.test_evaluation.test_knn import slow_accuracy
-
-from .run import run_tool, run_tool_on_ranks
 
 
 @pytest.mark.parametrize('ranks', [1, 2])

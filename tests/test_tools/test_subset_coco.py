@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .run import run_tool
+from tests.helpers.run import run_tool
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ import torch
 from PIL import Image
 
 from mmbam.checkpoints import load_training_checkpoint
-from mmbam.datasets.world import make_world
-
-from .run import ROOT, run_tool
+from mmbam.demo.world import make_world
+from tests.helpers.run import ROOT, run_tool
 
 CONFIG = """
 default_scope = 'mmpretrain'

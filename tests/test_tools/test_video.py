@@ -9,15 +9,14 @@ import torch
 from PIL import Image
 
 from mmbam.evaluation.video import read_labels
-from tests.test_evaluation.test_video.videos import (
+from tests.helpers.run import run_tool, run_tool_on_ranks
+from tests.helpers.videos import (
     RESNET,
     VIT,
     make_davis,
     make_network,
     make_odd,
 )
-
-from .run import run_tool, run_tool_on_ranks
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import torch
 from mmpretrain.models.backbones import ResNet, VisionTransformer
 from mmpretrain.registry import MODELS
 
-from mmbam.models.saliency import attention_maps
+from mmbam.datasets.images import find_images, read_image
+from mmbam.models.backbones.saliency import attention_maps
 from mmbam.visualization.attention import draw_attention, look
-from mmbam.visualization.images import find_images, read_image
-from tests.tiny import RESNET, VIT
+from tests.helpers.tiny import RESNET, VIT
 
 ARCH = dict(embed_dims=32, num_layers=2, num_heads=4, feedforward_channels=64)
 

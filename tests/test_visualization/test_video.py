@@ -6,7 +6,7 @@ import pytest
 
 from mmbam.evaluation.video import read_davis
 from mmbam.visualization.video import draw_strips, overlay
-from tests.test_evaluation.test_video.videos import make_davis, make_odd
+from tests.helpers.videos import make_davis, make_odd
 
 
 def test_objects_are_coloured_and_the_rest_is_not():

@@ -1,7 +1,7 @@
 """Transforms from an image to its views."""
 
 from .blur import GaussianBlur
-from .colour import ColorJitter
+from .color import ColorJitter
 from .contrastive_crop import ContrastiveCrop
 from .loading import LoadImage
 from .multi_crop import MultiCrop

@@ -11,7 +11,7 @@ import numpy as np
 
 from .blur import GaussianBlur, gaussian_blur
 from .checks import check_probability, check_range
-from .colour import ColorJitter, adjust, grey, solarise
+from .color import ColorJitter, adjust, grey, solarise
 from .resize import resize_bicubic
 from .window import Box, sample_window
 

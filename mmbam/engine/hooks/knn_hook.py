@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import Dataset
 
-from mmbam.errors import InputError
 from mmbam.evaluation import build_loader, extract_features, knn_accuracy
-from mmbam.evaluation.features import preserved_randomness
 from mmbam.registry import HOOKS
+from mmbam.utils.errors import InputError
+from mmbam.utils.model import unwrap
+from mmbam.utils.random import preserved_randomness
 
 
 @HOOKS.register_module()
@@ -142,8 +142,7 @@ class KNNHook(Hook):
 
     def _backbone_of(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
         """The backbone to evaluate and the preprocessor of its images."""
-        if is_model_wrapper(model):
-            model = model.module
+        model = unwrap(model)
         name = 'backbone' if self.of == 'student' else 'target_backbone'
         if not hasattr(model, name):
             raise ValueError(

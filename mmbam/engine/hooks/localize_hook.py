@@ -6,7 +6,6 @@ import time
 
 import torch
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import IterBasedTrainLoop, Runner
 from torch import nn
 
@@ -15,6 +14,7 @@ from mmbam.datasets.leaves import hand_to_transforms, leaf_datasets
 from mmbam.datasets.plain_images import PlainImages
 from mmbam.engine.localize import localize
 from mmbam.registry import HOOKS
+from mmbam.utils.model import unwrap
 
 KEY = 'mmbam_boxes'
 
@@ -128,9 +128,7 @@ class LocalizeHook(Hook):
         self._localized = True
 
     def _localize(self, runner: Runner) -> None:
-        model = runner.model
-        while is_model_wrapper(model):
-            model = model.module
+        model = unwrap(runner.model)
         loader = runner.train_dataloader
         workers = self.num_workers
         if workers is None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import torch
 from mmengine.dist import all_reduce, get_world_size
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
@@ -17,6 +16,7 @@ from mmbam.evaluation.features import gather_rows
 from mmbam.evaluation.similarity import pair_similarities
 from mmbam.models.teacher import FrozenTeacher
 from mmbam.registry import HOOKS
+from mmbam.utils.model import unwrap
 
 from .collapse import CollapseAlarm, Signs
 
@@ -106,7 +106,7 @@ class MonitorHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Listen to the latents that the loss is given, and to the gradients."""
-        model = _unwrapped(runner.model)
+        model = unwrap(runner.model)
         loss_module = self._loss_module(model)
         self._own_targets = not isinstance(
             getattr(model, 'teacher', None), FrozenTeacher
@@ -160,7 +160,7 @@ class MonitorHook(Hook):
         elif self._grad_norm is not None:
             scalars['grad_norm'] = self._grad_norm
         hub.update_scalars({f'train/{name}': value for name, value in scalars.items()})
-        loss_module = self._loss_module(_unwrapped(runner.model))
+        loss_module = self._loss_module(unwrap(runner.model))
         signs = Signs(
             loss=loss,
             uniform_loss=_uniform_loss(loss_module, images),
@@ -175,7 +175,7 @@ class MonitorHook(Hook):
 
     def _raise_alarm(self, runner: Runner, sign: str, images: int) -> None:
         self._alarmed = True
-        loss_module = self._loss_module(_unwrapped(runner.model))
+        loss_module = self._loss_module(unwrap(runner.model))
         message = self.alarm.describe(
             sign,
             getattr(loss_module, 'tau_b', None),
@@ -224,10 +224,6 @@ class MonitorHook(Hook):
                 f'{type(model).__name__} has none.'
             )
         return module
-
-
-def _unwrapped(model: nn.Module) -> nn.Module:
-    return model.module if is_model_wrapper(model) else model
 
 
 def _over_ranks(

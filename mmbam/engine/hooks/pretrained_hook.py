@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
 from mmbam.checkpoints import load_backbone
 from mmbam.checkpoints.selection import SOURCES
-from mmbam.errors import InputError, input_errors
 from mmbam.registry import HOOKS
+from mmbam.utils.errors import InputError, input_errors
+from mmbam.utils.model import unwrap
 
 
 @HOOKS.register_module()
@@ -59,7 +59,7 @@ class PretrainedBackboneHook(Hook):
                 'PretrainedBackboneHook needs a checkpoint: set its argument '
                 'checkpoint or the environment variable MMBAM_CHECKPOINT to a file.'
             )
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        model = unwrap(runner.model)
         with input_errors((ValueError, OSError)):
             source = load_backbone(model.backbone, checkpoint, self.source)
         if hasattr(model, 'init_teacher'):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
 from mmbam.models.losses.balance import SMALLEST_TAU
 from mmbam.registry import HOOKS
+from mmbam.utils.model import unwrap
 
 
 @HOOKS.register_module()
@@ -38,7 +38,7 @@ class TauBHook(Hook):
 
     def before_train_epoch(self, runner: Runner) -> None:
         """Set the temperature of the epoch that begins."""
-        model = runner.model.module if is_model_wrapper(runner.model) else runner.model
+        model = unwrap(runner.model)
         share = min(runner.epoch / self.epochs, 1.0)
         tau_b = self.start + (self.end - self.start) * share
         model.head.loss_module.tau_b = tau_b

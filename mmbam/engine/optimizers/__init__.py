@@ -1,5 +1,6 @@
-"""How the parameters of a model are given their learning rates."""
+"""Mixed precision without a GPU, and learning rates layer by layer."""
 
+from .autocast import AutocastOptimWrapper
 from .layer_decay import LayerDecayOptimWrapperConstructor
 
-__all__ = ['LayerDecayOptimWrapperConstructor']
+__all__ = ['AutocastOptimWrapper', 'LayerDecayOptimWrapperConstructor']

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from mmbam.datasets.world.layouts import davis_palette
-from mmbam.visualization.images import SUFFIXES, read_image
+from mmbam.datasets.images import SUFFIXES, read_image
+from mmbam.demo.world.layouts import davis_palette
 
 from .scores import VOID
 

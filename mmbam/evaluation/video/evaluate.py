@@ -14,7 +14,7 @@ from mmengine.utils import ProgressBar
 from PIL import Image
 from torch import Tensor
 
-from mmbam.evaluation.features import frozen
+from mmbam.utils.model import frozen
 
 from .davis import Video, read_labels, write_labels
 from .propagation import check_protocol, hard_labels, propagate_labels

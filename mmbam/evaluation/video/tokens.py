@@ -19,7 +19,7 @@ import torch
 from mmpretrain.models.backbones import TIMMBackbone, VisionTransformer
 from torch import Tensor, nn
 
-from mmbam.models.features import patch_size
+from mmbam.models.backbones.features import patch_size
 
 
 @functools.singledispatch

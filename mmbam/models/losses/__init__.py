@@ -1,6 +1,5 @@
-"""S, A, B and the matching loss; and DINO's, to compare with."""
+"""S, A, B and the matching loss."""
 
 from .bam_loss import BAMLoss
-from .dino_loss import DINOLoss
 
-__all__ = ['BAMLoss', 'DINOLoss']
+__all__ = ['BAMLoss']

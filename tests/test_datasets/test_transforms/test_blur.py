@@ -7,8 +7,7 @@ from scipy import stats
 
 from mmbam.datasets.transforms import GaussianBlur
 from mmbam.datasets.transforms.blur import gaussian_blur, gaussian_kernel
-
-from .photographs import difference, photographs, to_bgr
+from tests.helpers.photographs import difference, photographs, to_bgr
 
 
 @pytest.mark.parametrize('sigma', [0.1, 0.4, 0.75, 1.0, 1.33, 1.6, 2.0])

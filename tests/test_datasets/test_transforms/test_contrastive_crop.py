@@ -8,8 +8,7 @@ from mmpretrain.registry import TRANSFORMS
 
 from mmbam.datasets import BoxTable
 from mmbam.datasets.transforms import ContrastiveCrop
-
-from .photographs import photographs
+from tests.helpers.photographs import photographs
 
 
 def table(*boxes):

@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from mmbam.datasets.transforms.loading import LoadImage, decode
-
-from .photographs import photographs
+from tests.helpers.photographs import photographs
 
 RGB = photographs()[1]
 

@@ -19,8 +19,7 @@ from mmbam.datasets import BoxTable
 from mmbam.datasets.transforms import MultiCrop
 from mmbam.datasets.transforms.resize import resize_bicubic
 from mmbam.datasets.transforms.view import View, render
-
-from .photographs import difference, photographs, to_bgr
+from tests.helpers.photographs import difference, photographs, to_bgr
 
 CONFIG = Path(__file__).parents[3] / 'configs/_base_/datasets/imagenet_2x224_6x96.py'
 GLOBAL = dict(num=2, size=48, area=(0.25, 1.0))

@@ -6,8 +6,7 @@ import pytest
 from PIL import Image
 
 from mmbam.evaluation.video import read_davis, read_labels, write_labels
-
-from .videos import make_davis, make_odd
+from tests.helpers.videos import make_davis, make_odd
 
 
 @pytest.fixture

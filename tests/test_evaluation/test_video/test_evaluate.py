@@ -17,9 +17,8 @@ from mmbam.evaluation.video import (
     write_labels,
 )
 from mmbam.evaluation.video.evaluate import _one_hot
-from tests.vos_oracle import dense_propagation
-
-from .videos import RESNET, VIT, make_davis, make_network, make_odd
+from tests.helpers.videos import RESNET, VIT, make_davis, make_network, make_odd
+from tests.test_evaluation.test_video.oracle import dense_propagation
 
 
 def tokens_of(config, weights, size=64):

@@ -11,7 +11,7 @@ from mmbam.evaluation.video import (
     propagate_labels,
     propagation,
 )
-from tests.vos_oracle import dense_propagation, neighbourhood
+from tests.test_evaluation.test_video.oracle import dense_propagation, neighbourhood
 
 
 def made(h=9, w=13, frames=12, dim=16, classes=3):

@@ -9,7 +9,7 @@ import torch
 from mmengine.registry import MODELS
 
 from mmbam.models import ClsViT, attention_maps, heat_map
-from tests.tiny import VIT, bam_config, make_views
+from tests.helpers.tiny import VIT, bam_config, make_views
 
 
 def build_both(**kwargs):

@@ -11,9 +11,9 @@ import torch
 from mmengine.logging import MessageHub
 from mmengine.registry import MODELS
 
-from mmbam.models import DINO, DINOLoss, DINONeck
-from tests.distributed import run_ranks
-from tests.tiny import RESNET, VIT, WIDTH, make_views
+from mmbam.peers import DINO, DINOLoss, DINONeck
+from tests.helpers.distributed import run_ranks
+from tests.helpers.tiny import RESNET, VIT, WIDTH, make_views
 
 K = 20
 

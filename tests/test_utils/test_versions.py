@@ -9,7 +9,7 @@ from importlib import metadata
 
 import pytest
 
-from mmbam import versions
+from mmbam.utils import versions
 
 CLASSIC = {
     'torch': '2.1.2+cu121',

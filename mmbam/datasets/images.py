@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mmbam.datasets.transforms.loading import decode
+from .transforms.loading import decode
 
 SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.gif', '.ppm')
 

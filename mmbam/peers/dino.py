@@ -9,9 +9,8 @@ from mmengine.model import BaseModule
 from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
+from mmbam.models.bam import BAM
 from mmbam.registry import MODELS
-
-from .bam import BAM
 
 
 @MODELS.register_module()

@@ -20,7 +20,7 @@ from PIL import Image
 from mmbam.engine.launch import build_runner, load_config, set_test
 from mmbam.models import pool_features
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / 'configs' / 'benchmarks'
 PROTOCOLS = ('linear', 'finetune', 'semi', 'transfer')
 CONFIGS = sorted(

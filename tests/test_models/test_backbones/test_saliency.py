@@ -6,7 +6,11 @@ from mmpretrain.models.backbones import ResNet, TIMMBackbone, VisionTransformer
 from mmpretrain.models.selfsup import MoCoV3ViT
 from torch import nn
 
-from mmbam.models.saliency import attention_maps, boxes_from_heat_maps, heat_map
+from mmbam.models.backbones.saliency import (
+    attention_maps,
+    boxes_from_heat_maps,
+    heat_map,
+)
 
 ARCH = dict(embed_dims=24, num_layers=2, num_heads=3, feedforward_channels=48)
 

@@ -11,15 +11,14 @@ from PIL import Image
 from scipy import stats
 from torchvision import transforms as T
 
-from mmbam.datasets.transforms.colour import (
+from mmbam.datasets.transforms.color import (
     ColorJitter,
     adjust,
     grey,
     shift_hue,
     solarise,
 )
-
-from .photographs import difference, photographs, to_bgr
+from tests.helpers.photographs import difference, photographs, to_bgr
 
 LINEAR = ('brightness', 'contrast', 'saturation')
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmbam.datasets.world import (
+from mmbam.demo.world import (
     PHOTOGRAPHS,
     class_names,
     load_photograph,
@@ -20,9 +20,9 @@ from mmbam.datasets.world import (
     patches,
     photographs,
 )
-from mmbam.datasets.world.layouts import mask_to_box, mask_to_rle
-from mmbam.datasets.world.scenes import draw_scene, draw_video
-from mmbam.visualization.world import draw_patches, draw_scenes, draw_videos
+from mmbam.demo.world.layouts import mask_to_box, mask_to_rle
+from mmbam.demo.world.scenes import draw_scene, draw_video
+from mmbam.demo.world.sheets import draw_patches, draw_scenes, draw_videos
 
 SMALL = dict(
     num_classes=5,
@@ -98,7 +98,7 @@ def test_no_pixel_of_a_test_region_reaches_a_training_image(monkeypatch):
         return canvas
 
     monkeypatch.setattr(patches, 'load_photograph', painted)
-    monkeypatch.setattr('mmbam.datasets.world.scenes.relight', lambda image, rng: image)
+    monkeypatch.setattr('mmbam.demo.world.scenes.relight', lambda image, rng: image)
     rng = np.random.default_rng(0)
     for split, value in (('train', 0), ('test', 255)):
         for size in (16, 32, 64, 150):
@@ -348,7 +348,7 @@ def test_an_interrupted_run_leaves_no_world_behind(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr('mmbam.datasets.world.make.write_davis', interrupt)
+        patched.setattr('mmbam.demo.world.make.write_davis', interrupt)
         with pytest.raises(KeyboardInterrupt):
             make_world(tmp_path / 'w', **SMALL)
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ import pytest
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
 
-from mmbam import fork_names
+from mmbam.utils import fork_names
 
 
 @pytest.mark.parametrize('base', ['mmdet', 'mmseg', 'mmpretrain'])

@@ -143,7 +143,7 @@ def _sum_channels(features: Tensor | Sequence, name: str) -> Tensor:
         raise TypeError(
             f'{name} returns features of shape {tuple(features.shape)}, not maps of '
             'shape (n, c, h, w): register a function for it with '
-            '@mmbam.models.saliency.heat_map.register.'
+            '@mmbam.models.backbones.saliency.heat_map.register.'
         )
     features = features.float()
     heat = features.sum(dim=1)
@@ -156,7 +156,7 @@ def _no_attention(network: nn.Module) -> TypeError:
     return TypeError(
         f'{type(network).__name__} has no attention from a [cls] token that is known '
         'here: use a ViT with a [cls] token, or register a function with '
-        '@mmbam.models.saliency.attention_maps.register.'
+        '@mmbam.models.backbones.saliency.attention_maps.register.'
     )
 
 

@@ -9,9 +9,9 @@ import torch
 from mmengine.config import Config
 from mmpretrain.registry import MODELS
 
-from mmbam.datasets.world.layouts import write_davis
-from mmbam.datasets.world.photographs import class_names
-from mmbam.datasets.world.scenes import draw_video
+from mmbam.demo.world.layouts import write_davis
+from mmbam.demo.world.photographs import class_names
+from mmbam.demo.world.scenes import draw_video
 from mmbam.evaluation.video import write_labels
 
 CONFIG = """

@@ -17,13 +17,13 @@ from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import Runner
 
 from mmbam.checkpoints import load_training_checkpoint
-from mmbam.datasets.world import make_world
-from mmbam.datasets.world.coco_categories import COCO_CATEGORIES
-from mmbam.datasets.world.layouts import mask_to_box, mask_to_rle
+from mmbam.demo.world import make_world
+from mmbam.demo.world.coco_categories import COCO_CATEGORIES
+from mmbam.demo.world.layouts import mask_to_box, mask_to_rle
 from mmbam.engine.launch import build_runner, load_config, set_test, train
-from mmbam.errors import InputError
+from mmbam.utils.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / 'configs' / 'benchmarks'
 CONFIGS = sorted(
     path.relative_to(ROOT / 'configs').as_posix()

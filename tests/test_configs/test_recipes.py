@@ -14,7 +14,7 @@ from PIL import Image
 
 from mmbam.engine.launch import build_runner, load_config
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ('bam/**/*.py', 'tiny/bam_*.py')

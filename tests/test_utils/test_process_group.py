@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from mmbam.process_group import leave_group
+from mmbam.utils.process_group import leave_group
 
 
 def join_and_leave(rank: int, meeting_point: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mmpretrain.registry import DATASETS
 
-from mmbam.evaluation import balanced_split, write_list
+from mmbam.datasets.splits import balanced_split, write_list
 
 LABELS = np.random.default_rng(0).permutation([0] * 40 + [1] * 20 + [2] * 3)
 

@@ -9,16 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmbam.evaluation.features import frozen
-from mmbam.models.saliency import heat_map
-
-from .attention import draw_attention, look
-from .clustering import draw_clustering
-from .curves import draw_curves
-from .entropies import draw_entropies, read_run
-from .heatmaps import draw_heat_maps
-from .page import Picture, Section, Table
-from .similarities import draw_similarities, embed_pairs, pair_histograms
+from mmbam.models.backbones.saliency import heat_map
+from mmbam.utils.model import frozen
+from mmbam.visualization.attention import draw_attention, look
+from mmbam.visualization.clustering import draw_clustering
+from mmbam.visualization.curves import draw_curves
+from mmbam.visualization.entropies import draw_entropies, read_run
+from mmbam.visualization.heatmaps import draw_heat_maps
+from mmbam.visualization.page import Picture, Section, Table
+from mmbam.visualization.similarities import (
+    draw_similarities,
+    embed_pairs,
+    pair_histograms,
+)
 
 TOP1 = 'knn/top1'
 PICTURES = (

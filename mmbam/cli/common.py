@@ -13,11 +13,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from mmbam.checkpoints.selection import SOURCES
-from mmbam.process_group import leave_group
-
-from .features import extract_features
-from .frozen import build_frozen, evaluation_dataset
-from .loaders import build_loader
+from mmbam.evaluation.features import extract_features
+from mmbam.evaluation.frozen import build_frozen, evaluation_dataset
+from mmbam.evaluation.loaders import build_loader
+from mmbam.utils.process_group import leave_group
 
 
 def evaluation_parser(description: str) -> argparse.ArgumentParser:

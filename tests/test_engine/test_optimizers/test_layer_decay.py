@@ -11,7 +11,7 @@ from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / 'configs' / 'benchmarks'
+BENCHMARKS = Path(__file__).resolve().parents[3] / 'configs' / 'benchmarks'
 COCO = 'coco/vit-b16_cascade-mask-rcnn_12e.py'
 ADE20K = 'ade20k/vit-b16_upernet_160k.py'
 

@@ -1,0 +1,1 @@
+"""The made world, the demo and the chain of downstream tasks."""

@@ -1,0 +1,1 @@
+"""What several rooms need: errors, versions, process groups, model wrappers."""

@@ -1,0 +1,39 @@
+"""A model inside its wrappers, and a network that is only looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from mmengine.model import is_model_wrapper
+from torch import nn
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """Return the model inside its distributed wrappers.
+
+    Args:
+        model (nn.Module): A model, wrapped any number of times.
+    """
+    while is_model_wrapper(model):
+        model = model.module
+    return model
+
+
+@contextmanager
+def frozen(module: nn.Module) -> Iterator[None]:
+    """Switch to evaluation mode without gradients, and restore every mode on leaving.
+
+    Args:
+        module (nn.Module): The network to look at.
+    """
+    modes = [(m, m.training) for m in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        # Not module.train(): submodules may differ, as frozen stages do.
+        for m, mode in modes:
+            m.training = mode
