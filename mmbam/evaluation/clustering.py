@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from mmengine.dist import all_gather_object, get_dist_info
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor
 
 from mmbam.utils.errors import InputError
@@ -84,6 +82,10 @@ def cluster_scores(
 def _score(
     x: np.ndarray, y: np.ndarray, classes: np.ndarray, t: int, draw: int, seed: int
 ) -> tuple[float, float]:
+    # Here, because hooks import this module and need no scikit-learn.
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
     rng = np.random.default_rng([seed, t, draw])
     chosen = np.isin(y, rng.choice(classes, t, replace=False))
     means = KMeans(t, n_init=1, random_state=int(rng.integers(2**31)))
