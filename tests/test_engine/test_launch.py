@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mmengine.config import Config
+from mmengine.hooks import LoggerHook
 
 from mmbam.engine import launch
 
@@ -140,3 +141,19 @@ def test_processes_share_gradients_in_buckets_unless_the_config_says_how():
     alone = Config(dict(launcher='none'))
     launch.set_wrapper(alone)
     assert 'model_wrapper_cfg' not in alone
+
+
+def test_one_rank_writes_the_results_of_a_test(config, tmp_path, monkeypatch):
+    """All ranks would write into one file, and the longer text leaves its end there."""
+    written = []
+    monkeypatch.setattr(
+        LoggerHook, 'after_test_epoch', lambda *_, **__: written.append(1)
+    )
+    model = dict(type='mmpretrain.ImageClassifier', backbone=dict(type='LeNet5'))
+    options = dict(model=model, optim_wrapper=None, test_cfg={}, log_level='ERROR')
+    cfg = launch.load_config(config, str(tmp_path), options)
+    runner = launch.build_runner(cfg)
+    for is_main in (False, True, False):
+        monkeypatch.setattr('mmengine.dist.utils.is_main_process', lambda v=is_main: v)
+        runner.call_hook('after_test_epoch', metrics={})
+    assert written == [1]

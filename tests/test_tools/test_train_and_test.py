@@ -72,6 +72,7 @@ def assert_ok(done: subprocess.CompletedProcess) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_two_cpu_processes_train_and_test_a_config_for_gpus(config, tmp_path):
     done = run('dist_train.sh', config, 2, '--auto-scale-lr', cwd=tmp_path)
     assert_ok(done)
@@ -97,6 +98,7 @@ def test_two_cpu_processes_train_and_test_a_config_for_gpus(config, tmp_path):
     assert results[0]['accuracy/top1'] == results[1]['accuracy/top1']
 
 
+@pytest.mark.slow
 def test_two_cpu_processes_pretrain_with_a_tiny_config(tmp_path):
     world = dict(patches=(64, 32), scenes=(0, 0), videos=(0, 0), num_classes=4)
     make_world(tmp_path / 'data' / 'world', progress=False, **world)
@@ -154,6 +156,7 @@ def test_mistakes_end_in_one_sentence(name, args, sentence, config):
     assert run_tool(name, *[arg.format(config=config) for arg in args])[1] == sentence
 
 
+@pytest.mark.slow
 def test_two_processes_say_one_sentence(config, tmp_path):
     """Before there is a group of processes, and after."""
     data = 'train_dataloader.dataset.data_prefix=gone'

@@ -6,7 +6,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from mmbam.utils.process_group import leave_group
+from mmbam.utils.process_group import fails_first, leave_group
+from tests.helpers.distributed import run_ranks
 
 
 def join_and_leave(rank: int, meeting_point: str) -> None:
@@ -26,3 +27,14 @@ def test_ranks_leave_their_group_and_end_well(tmp_path):
 def test_without_a_group_there_is_nothing_to_leave():
     leave_group()
     assert not dist.is_initialized()
+
+
+def test_one_of_all_ranks_fails_first():
+    assert sorted(run_ranks(fails_first, 2)) == [False, True]
+
+
+def test_before_there_is_a_group_the_first_process_of_a_machine_counts(monkeypatch):
+    monkeypatch.delenv('LOCAL_RANK', raising=False)
+    assert fails_first()
+    monkeypatch.setenv('LOCAL_RANK', '1')
+    assert not fails_first()
