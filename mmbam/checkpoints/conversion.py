@@ -1,4 +1,4 @@
-"""Write the weights of one library so that another reads them."""
+"""Convert the weights of one library for another."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def convert_checkpoint(
 ) -> dict[str, Tensor]:
     """Convert a backbone between this project, the authors' release and timm.
 
-    ViT, ResNet and CAFormer (any network that runs through mmpretrain's TIMMBackbone)
-    are known. Weights of heads, necks and projectors are left out.
+    Works for ViT, ResNet, CAFormer and any other network of mmpretrain's TIMMBackbone.
+    Weights of heads, necks and projectors are left out.
 
     Args:
         path (str | Path): A checkpoint of any of the three; see :func:`read_weights`.
@@ -40,7 +40,7 @@ def convert_checkpoint(
     if to not in FORMATS:
         raise InputError(f'to must be one of {FORMATS}, but got {to!r}.')
     weights, source = select_backbone(read_weights(path), source)
-    # CAFormer's final norm is in timm's head, and part of its features.
+    # CAFormer's final norm is part of its features, but in timm part of the head.
     weights = {
         name: value.clone(memory_format=torch.contiguous_format)
         for name, value in weights.items()

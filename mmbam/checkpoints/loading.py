@@ -1,4 +1,4 @@
-"""Hand a backbone its weights: all of them, or none and a reason."""
+"""Load a backbone: all of its weights, or none and a reason."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from .selection import is_head, select_backbone
 def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -> str:
     """Load a backbone's weights from a checkpoint of ours, the authors' or timm.
 
-    Every weight of the backbone must be in the file, with its shape, and every weight
-    of the file's backbone must have its place; otherwise nothing is loaded. Weights of
-    heads, necks and projectors in the file are passed over. Position embeddings of
-    another grid are resized.
+    The weights of the backbone and those in the file must have the same names and
+    shapes; otherwise nothing is loaded. Heads, necks and projectors in the file are
+    ignored. Position embeddings of another grid are resized.
 
     Args:
         backbone (nn.Module): A backbone of mmpretrain or timm.
@@ -94,7 +93,7 @@ def _differences(weights: dict[str, Tensor], expected: dict[str, Tensor]) -> str
 def _fit_position_embedding(
     value: Tensor, expected: Tensor, backbone: nn.Module
 ) -> Tensor:
-    """Resize to the backbone's grid; what cannot be is returned as it is."""
+    """Resize to the backbone's grid, or return the value if that is impossible."""
     network = getattr(backbone, 'timm_model', backbone)
     patches = getattr(network, 'patch_embed', None)
     # mmpretrain's and timm's name for the height and width in patches.
@@ -102,7 +101,7 @@ def _fit_position_embedding(
     if grid is None or value.dim() != 3 or value.shape[-1] != expected.shape[-1]:
         return value
     wanted = expected.shape[1] - grid[0] * grid[1]
-    # How many embeddings of [cls] and the like lead the file's, whose grid is square.
+    # Number of tokens such as [cls] before the positions, whose grid is square.
     for extra in dict.fromkeys((wanted, 1, 0, 2)):
         side = math.isqrt(max(value.shape[1] - extra, 0))
         if side and side * side + extra == value.shape[1]:

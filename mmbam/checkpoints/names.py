@@ -1,4 +1,4 @@
-"""One network, two libraries: the names of its weights in timm and in mmpretrain."""
+"""Names of the weights of a network in timm and in mmpretrain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIMM_PREFIX = 'timm_model.'
 def to_timm(name: str) -> str:
     """Name in timm of a weight of a backbone; timm's own names stay as they are."""
     name = name.removeprefix(_TIMM_PREFIX)
-    # How timm names stages when it is asked for the features of each.
+    # With features_only, timm names its stages like this.
     name = re.sub(r'^(stages)_(\d+)\.', r'\1.\2.', name)
     block = re.match(r'layers\.(\d+)\.', name)
     if block:

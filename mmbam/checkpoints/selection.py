@@ -25,9 +25,9 @@ def select_backbone(
             them.
         source (str): ``'teacher'``, ``'student'``, or ``'auto'`` for the teacher if it
             is a moving average of the student, else the student. Weights without
-            either word are the student's. A teacher whose backbone or neck has other
-            names or shapes than the student's is a frozen network that was only learnt
-            from, and never taken. Defaults to ``'auto'``.
+            either prefix are the student's. A teacher whose backbone or neck has other
+            names or shapes than the student's is a frozen network and never taken.
+            Defaults to ``'auto'``.
 
     Returns:
         tuple[dict[str, Tensor], str]: The weights with their names in the backbone, and
@@ -35,7 +35,7 @@ def select_backbone(
     """
     if source not in SOURCES:
         raise InputError(f'source must be one of {SOURCES}, but got {source!r}.')
-    # By role, then by whether the name says that it is the backbone's.
+    # By role, then by whether the name has the prefix backbone.
     found = {role: {True: {}, False: {}} for role in ('student', 'teacher')}
     for name, value in weights.items():
         role, in_backbone, rest = _split(name)
@@ -61,7 +61,7 @@ def select_backbone(
 
 
 def is_head(name: str) -> bool:
-    """Whether a weight is of what sits on a backbone and may be left over."""
+    """Whether a weight belongs to a head, neck or projector, by its name."""
     first = name.split('.')[0]
     return first.endswith('head') or first in {
         'fc',

@@ -1,3 +1,3 @@
-"""What happens around training: hooks, precision, and starting a run."""
+"""Hooks, optimizers, and starting a run."""
 
 from . import hooks, optimizers  # noqa: F401

@@ -1,1 +1,1 @@
-"""What several rooms need: errors, versions, process groups, model wrappers."""
+"""Helpers for several rooms: errors, tables, versions, process groups, wrappers."""

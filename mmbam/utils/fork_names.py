@@ -1,9 +1,8 @@
 """Let configs inherit from mmsegmentation's where it comes as the fork.
 
-mmengine finds the folder of ``'mmseg::_base_/...'`` by the name of the distribution,
-and asks for the classic one, mmsegmentation, also where all of OpenMMLab comes as the
-forks (``onedl-mmsegmentation``). The names of the others are those of their modules,
-which it tries as well.
+mmengine finds the folder of ``'mmseg::_base_/...'`` by the name of the distribution. It
+asks for mmsegmentation even where the fork ``onedl-mmsegmentation`` is installed. For
+the other projects it also tries the name of the module, which works for both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A model inside its wrappers, and a network that is only looked at."""
+"""Unwrap a model, and freeze a network for a while."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def frozen(module: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode without gradients, and restore every mode on leaving.
 
     Args:
-        module (nn.Module): The network to look at.
+        module (nn.Module): The network to freeze.
     """
     modes = [(m, m.training) for m in module.modules()]
     module.eval()

@@ -1,4 +1,4 @@
-"""Random states that a side task leaves as it found them."""
+"""Keep random states."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ class Package(NamedTuple):
 
 
 CORE = (
-    # torch.compiler and the multi-tensor lerp of the teacher are of 2.1.
+    # torch.compiler and the multi-tensor lerp of the teacher came with 2.1.
     Package('torch', {'torch': '>=2.1'}),
-    # The one made for torch 2.1.
+    # 0.16 is made for torch 2.1.
     Package('torchvision', {'torchvision': '>=0.16'}),
     # 0.10.4 is the oldest that the command-line tools were tried with; all of classic
     # OpenMMLab refuses 1.0. The fork starts with 0.10.8.
@@ -86,14 +86,14 @@ def check(package: Package) -> None:
     """Raise ImportError unless a version that works is installed.
 
     Args:
-        package (Package): What to look for, and the versions that work.
+        package (Package): The module, and the versions that work.
     """
     found = installed_versions(package)
     if not found:
         raise ImportError(f'mmbam needs {package}, but {package.module} is missing.')
     for name, version in found.items():
         try:
-            # Nightly builds and releases for one CUDA version are as good as others.
+            # Nightly builds and builds for one CUDA version count like releases.
             if SpecifierSet(package.ranges[name]).contains(Version(version), True):
                 return
         except InvalidVersion:
@@ -112,7 +112,7 @@ def require_dense(*modules: str) -> None:
     """Check what detection and segmentation need, mmcv's operators included.
 
     Args:
-        *modules (str): Of ``mmdet`` and ``mmseg``, those in use. Defaults to both.
+        *modules (str): Those of ``mmdet`` and ``mmseg`` in use. Defaults to both.
     """
     for package in DENSE:
         if not modules or package.module in ('mmcv', *modules):

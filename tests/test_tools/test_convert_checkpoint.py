@@ -20,4 +20,4 @@ def test_a_missing_file_is_named(tmp_path):
     _, error = run_tool(
         'convert_checkpoint.py', tmp_path / 'gone.pth', 'b.pth', '--to', 'timm'
     )
-    assert error.startswith('convert_checkpoint: There is no checkpoint file')
+    assert error.startswith('convert_checkpoint.py: There is no checkpoint file')

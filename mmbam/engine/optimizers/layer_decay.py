@@ -17,11 +17,10 @@ class LayerDecayOptimWrapperConstructor(LearningRateDecayOptimWrapperConstructor
     """Lower learning rates for the earlier layers of ``model.backbone``.
 
     mmpretrain's constructor asks the whole model for the depth of a parameter, which
-    classifiers of mmpretrain know and detectors and segmentors do not; those of mmdet
-    and mmsegmentation know their own backbones alone. This one asks the backbone. Its
-    embedding has depth 0, block k (from 1) depth k, everything after the last of L
-    blocks L + 1, and a parameter of depth d learns at ``rate ** (L + 1 - d)`` times the
-    optimiser's rate.
+    detectors and segmentors do not know; those of mmdet and mmsegmentation only know
+    their own backbones. This one asks the backbone. Its embedding has depth 0, block k
+    (from 1) depth k, and everything after the last of L blocks depth L + 1. A parameter
+    of depth d learns at ``rate ** (L + 1 - d)`` times the optimizer's rate.
 
     Args:
         optim_wrapper_cfg (dict): The config's ``optim_wrapper``.
@@ -54,10 +53,10 @@ class LayerDecayOptimWrapperConstructor(LearningRateDecayOptimWrapperConstructor
         Args:
             params (list[dict]): The groups, added to in place.
             module (nn.Module): The model, or on the way down one of its parts.
-            prefix (str): Where the part is in the model. Defaults to ''.
-            get_layer_depth (Callable, optional): From the name of a parameter to its
-                depth and the number of depths. Defaults to None: the backbone's.
-            **kwargs: Passed on.
+            prefix (str): Name of the part in the model. Defaults to ''.
+            get_layer_depth (Callable, optional): Function from the name of a parameter
+                to its depth and the number of depths. Defaults to None: the backbone's.
+            **kwargs: Other arguments of mmpretrain's method.
         """
         if get_layer_depth is None:
             backbone = getattr(module, 'backbone', None)
