@@ -53,6 +53,6 @@ setup(
             'ftfy',
             'regex',
         ],
-        'tests': ['pytest', 'pytest-xdist', 'ruff'],
+        'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
     },
 )
