@@ -30,6 +30,7 @@ from mmbam.demo.dense import train_dense  # noqa: E402
 from mmbam.demo.report import PICTURES, report_sections  # noqa: E402
 from mmbam.evaluation.frozen import build_frozen  # noqa: E402
 from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos  # noqa: E402
+from mmbam.utils.errors import InputError  # noqa: E402
 from mmbam.visualization.dense import draw_detections, draw_segmentations  # noqa: E402
 from mmbam.visualization.page import Picture, Section, Table, write_page  # noqa: E402
 from mmbam.visualization.video import draw_strips  # noqa: E402
@@ -73,7 +74,7 @@ def pretrain(args: argparse.Namespace) -> dict:
         if all(results.get(key) == value for key, value in wanted.items()):
             print(f'Pre-training is done already: {file}')
             return results
-        raise ValueError(
+        raise InputError(
             f'{str(file)!r} is of a run with other settings: name another --out, or '
             'remove that folder.'
         )
@@ -84,7 +85,7 @@ def pretrain(args: argparse.Namespace) -> dict:
         options += [f'--{key}', *map(str, values)]
     code = subprocess.call([sys.executable, demo, '--out', args.out, *options])
     if code:
-        raise ValueError(f'The pre-training ended with exit code {code}, see above.')
+        raise InputError(f'The pre-training ended with exit code {code}, see above.')
     return json.loads(file.read_text())
 
 

@@ -10,13 +10,14 @@ import json
 from pathlib import Path
 
 from mmbam.cli.common import run_command
+from mmbam.utils.errors import InputError
 from mmbam.visualization.clustering import Scores, draw_clustering
 
 
 def read_scores(path: Path) -> Scores:
     """What tools/cluster.py wrote."""
     if not path.is_file():
-        raise FileNotFoundError(f'There is no file {str(path)!r}.')
+        raise InputError(f'There is no file {str(path)!r}.')
     keys = ('nmi', 'nmi_std', 'ari', 'ari_std')
     try:
         content = json.loads(path.read_text())
@@ -24,7 +25,7 @@ def read_scores(path: Path) -> Scores:
             int(t): {key: float(s[key]) for key in keys} for t, s in content.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError(
+        raise InputError(
             f'{str(path)!r} is not what tools/cluster.py --out writes.'
         ) from None
 
@@ -40,9 +41,9 @@ def main() -> None:
     for given in args.scores:
         name, equals, path = given.partition('=')
         if not (name and equals and path):
-            raise ValueError(f'Each network must be NAME=JSON, but got {given!r}.')
+            raise InputError(f'Each network must be NAME=JSON, but got {given!r}.')
         if name in scores:
-            raise ValueError(f'Two networks have the name {name!r}.')
+            raise InputError(f'Two networks have the name {name!r}.')
         scores[name] = read_scores(Path(path))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     draw_clustering(scores, args.out)

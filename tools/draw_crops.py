@@ -22,6 +22,7 @@ from mmbam.evaluation.crops import read_coco_masks, share_of_empty_crops
 from mmbam.evaluation.frozen import build_frozen
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.models.backbones.saliency import boxes_from_heat_maps, heat_map
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops
 
@@ -58,11 +59,11 @@ def find_images(cfg: Config, args: argparse.Namespace) -> PlainImages:
         folder = path.parent.parent / path.stem.replace('instances_', '')
     if folder is None:
         if cfg.get('train_dataloader') is None:
-            raise ValueError(f'{cfg.filename!r} has no training set: give --images.')
+            raise InputError(f'{cfg.filename!r} has no training set: give --images.')
         dataset = build_dataset(cfg.train_dataloader.dataset)
         return PlainImages(leaf_datasets(dataset), size)
     if not Path(folder).is_dir():
-        raise FileNotFoundError(f'There is no folder {str(folder)!r}.')
+        raise InputError(f'There is no folder {str(folder)!r}.')
     dataset = dict(
         type='mmpretrain.CustomDataset',
         data_root=str(folder),
@@ -94,7 +95,7 @@ def print_shares(
         if name in numbers
     }
     if not masks:
-        raise ValueError(f'{args.coco!r} annotates none of the {len(images)} images.')
+        raise InputError(f'{args.coco!r} annotates none of the {len(images)} images.')
     # An image that could not be read has no box.
     chosen = [tuple(b.tolist()) if b.isfinite().all() else None
               for b in boxes[list(masks)]]  # fmt: skip
@@ -119,14 +120,14 @@ def main() -> None:
     shown = np.linspace(0, len(images) - 1, number).astype(int).tolist()
     seen, complaints = zip(*(images[i] for i in shown))
     if any(complaints):
-        raise ValueError(f'An image cannot be read: {max(complaints)}.')
+        raise InputError(f'An image cannot be read: {max(complaints)}.')
     batch = torch.stack(seen)
     with frozen(backbone):
         data = preprocessor(dict(inputs=batch, data_samples=None))
         try:
             heat = heat_map(backbone, data['inputs']).cpu()
         except TypeError as error:  # a network without maps
-            raise ValueError(str(error)) from error
+            raise InputError(str(error)) from error
     draw_crops(
         [images.read(i)[..., ::-1] for i in shown],
         heat,

@@ -20,6 +20,7 @@ from mmbam.cli.common import run_command
 from mmbam.evaluation import build_loader
 from mmbam.evaluation.frozen import build_frozen, class_folders
 from mmbam.evaluation.loaders import build_dataset
+from mmbam.utils.errors import InputError, input_errors
 from mmbam.visualization.similarities import (
     draw_similarities,
     embed_pairs,
@@ -57,13 +58,13 @@ def find_dataset(cfg: Config, folder: str | None) -> dict:
     """Config of the multi-view data set."""
     dataset = (cfg.get('train_dataloader') or {}).get('dataset')
     if dataset is None:
-        raise ValueError(
+        raise InputError(
             f'{cfg.filename!r} has no train_dataloader, whose views count.'
         )
     if folder is None:
         return dataset
     if 'pipeline' not in dataset:
-        raise ValueError(
+        raise InputError(
             f'The training set of {cfg.filename!r} has no pipeline of its own that '
             'would fit a folder: leave out --images.'
         )
@@ -73,7 +74,7 @@ def find_dataset(cfg: Config, folder: str | None) -> dict:
 def build_projector(cfg: Config, args: argparse.Namespace) -> nn.Module:
     """The projector of the network that build_frozen takes the backbone of."""
     if 'neck' not in cfg.model:
-        raise ValueError(f'{cfg.filename!r} has no model.neck: leave out --projector.')
+        raise InputError(f'{cfg.filename!r} has no model.neck: leave out --projector.')
     weights = read_weights(args.checkpoint)
     _, role = select_backbone(weights, args.source)
     prefix = 'teacher.neck.' if role == 'teacher' else 'neck.'
@@ -86,7 +87,7 @@ def build_projector(cfg: Config, args: argparse.Namespace) -> nn.Module:
     try:
         neck.load_state_dict(found)
     except RuntimeError:
-        raise ValueError(
+        raise InputError(
             f'The weights {prefix}* of {args.checkpoint!r} are not those of the '
             "config's projector: leave out --projector."
         ) from None
@@ -106,7 +107,8 @@ def main() -> None:
     loader = build_loader(
         dataset, args.batch_size, args.num_workers, fraction, args.seed
     )
-    np.random.seed(args.seed)
+    with input_errors((ValueError,)):
+        np.random.seed(args.seed)
     torch.manual_seed(args.seed)
     latents, labels = embed_pairs(backbone, preprocessor, loader, neck)
     histograms = pair_histograms(latents, labels, args.tau)

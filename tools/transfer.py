@@ -15,6 +15,7 @@ from mmbam.evaluation.transfer import (
     transfer_datasets,
     transfer_row,
 )
+from mmbam.utils.errors import InputError
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def main() -> None:
     args = parser.parse_args()
     wrong = [entry for entry in args.data if '=' not in entry]
     if wrong:
-        raise ValueError(f'Data sets are given as NAME=ROOT, but got {wrong[0]!r}.')
+        raise InputError(f'Data sets are given as NAME=ROOT, but got {wrong[0]!r}.')
     # All of them first: wrong data must not show after hours.
     datasets = {
         name: {

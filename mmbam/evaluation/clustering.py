@@ -10,6 +10,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor
 
+from mmbam.utils.errors import InputError
+
 NUM_CLASSES = (10, 20, 40, 80, 160)
 
 
@@ -44,19 +46,22 @@ def cluster_scores(
             'Clustering needs one label for each feature, but got '
             f'{len(features)} features and {len(labels)} labels.'
         )
-    if draws < 1:
-        raise ValueError(f'draws must be at least 1, but got {draws}.')
+    if draws < 1 or seed < 0:
+        raise InputError(
+            f'draws must be at least 1 and seed at least 0, but got draws={draws} and '
+            f'seed={seed}.'
+        )
     x, y = features.cpu().numpy(), labels.cpu().numpy()
     classes = np.unique(y)
     if len(classes) < 2:
-        raise ValueError(
+        raise InputError(
             f'Clustering needs at least 2 classes, but the data has {len(classes)}.'
         )
     if num_classes is None:
         num_classes = [t for t in NUM_CLASSES if t <= len(classes)] or [len(classes)]
     for t in num_classes:
         if not 2 <= t <= len(classes):
-            raise ValueError(
+            raise InputError(
                 f'num_classes must be from 2 to the {len(classes)} classes of the '
                 f'data, but one is {t}.'
             )

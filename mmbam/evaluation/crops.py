@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from mmbam.datasets.transforms.window import Box, sample_window
+from mmbam.utils.errors import InputError, input_errors
 
 
 def share_of_empty_crops(
@@ -58,7 +59,7 @@ def share_of_empty_crops(
     finally:
         np.random.set_state(state)
     if total == 0:
-        raise ValueError('There are no images to crop.')
+        raise InputError('There are no images to crop.')
     return float(empty / total)
 
 
@@ -72,7 +73,8 @@ def read_coco_masks(ann_file: str | Path) -> Iterator[tuple[str, np.ndarray]]:
         tuple[str, np.ndarray]: File name of an image with at least one object, and a
         uint8 map (h, w) that is 1 on its objects.
     """
-    content = json.loads(Path(ann_file).read_text())
+    with input_errors((OSError, ValueError), of=f'{str(ann_file)!r} cannot be read'):
+        content = json.loads(Path(ann_file).read_text())
     masks = {
         image['id']: np.zeros((image['height'], image['width']), np.uint8)
         for image in content['images']

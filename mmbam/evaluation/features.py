@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmbam.models.backbones.features import pool_features
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 from mmbam.utils.random import preserved_randomness
 
@@ -90,15 +91,15 @@ def extract_features(
 def _batches_of(dataloader: DataLoader) -> list[list[int]]:
     """The data set's indices of each batch that the loader is going to give."""
     if isinstance(dataloader.sampler, InfiniteSampler):
-        raise ValueError(
+        raise InputError(
             'Features need a sampler that ends, such as DefaultSampler with '
             'shuffle=False, but got InfiniteSampler.'
         )
     if len(dataloader.dataset) == 0:
-        raise ValueError('Features need a data set with samples, but it is empty.')
+        raise InputError('Features need a data set with samples, but it is empty.')
     batches = [list(batch) for batch in dataloader.batch_sampler]
     if batches != [list(batch) for batch in dataloader.batch_sampler]:
-        raise ValueError(
+        raise InputError(
             'Features need a sampler with the same order each time it is read, such '
             'as DefaultSampler with shuffle=False, but got '
             f'{type(dataloader.sampler).__name__}.'
@@ -115,7 +116,7 @@ def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
     if not isinstance(images, Tensor):  # pseudo_collate leaves a list of images
         shapes = {tuple(image.shape) for image in images}
         if len(shapes) > 1:
-            raise ValueError(
+            raise InputError(
                 'Features need images of one size, but a batch has the shapes '
                 f'{sorted(shapes)}: resize or crop them in the pipeline.'
             )
@@ -124,7 +125,7 @@ def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
     for sample in batch['data_samples']:
         label = sample.get('gt_label')
         if label is None or len(label) != 1:
-            raise ValueError(
+            raise InputError(
                 'Features need one label per sample in gt_label, but '
                 f'{sample.get("img_path", "a sample")} has '
                 f'{"none" if label is None else len(label)}.'

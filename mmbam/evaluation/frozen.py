@@ -10,6 +10,7 @@ from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
 from mmbam.checkpoints import load_backbone
+from mmbam.utils.errors import InputError
 
 # Reads what pre-training reads; features of a data set with a hole are none.
 LOAD = dict(type='mmbam.LoadImage', max_errors=0)
@@ -34,10 +35,10 @@ def build_frozen(
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     model = cfg.get('model') or {}
     if 'backbone' not in model:
-        raise ValueError(f'{_name(cfg)} has no model.backbone to evaluate.')
+        raise InputError(f'{_name(cfg)} has no model.backbone to evaluate.')
     preprocessor = model.get('data_preprocessor') or cfg.get('data_preprocessor')
     if preprocessor is None:
-        raise ValueError(
+        raise InputError(
             f'{_name(cfg)} has no data_preprocessor, which the backbone needs to see '
             'images as in training.'
         )
@@ -95,14 +96,14 @@ def evaluation_dataset(
             for step in datasets['test'].pipeline
         ]
     else:
-        raise ValueError(
+        raise InputError(
             f'{_name(cfg)} has no test pipeline (in a KNNHook, test_dataloader or '
             'val_dataloader), so the size of the images must be given.'
         )
     if folder is not None:
         return class_folders(folder, pipeline)
     if not datasets[split]:
-        raise ValueError(
+        raise InputError(
             f'{_name(cfg)} has no {split} set with labels (in a KNNHook or a loader): '
             'give a folder of class folders.'
         )
@@ -137,9 +138,9 @@ def class_folders(root: str | Path, pipeline: list[dict]) -> dict:
     """
     root = Path(root)
     if not root.is_dir():
-        raise FileNotFoundError(f'There is no folder {str(root)!r}.')
+        raise InputError(f'There is no folder {str(root)!r}.')
     if not any(child.is_dir() for child in root.iterdir()):
-        raise ValueError(
+        raise InputError(
             f'{str(root)!r} must hold one folder of images per class, but holds no '
             'folder.'
         )
@@ -147,7 +148,7 @@ def class_folders(root: str | Path, pipeline: list[dict]) -> dict:
         d.name for d in sorted(root.iterdir()) if d.is_dir() and not any(d.iterdir())
     ]
     if empty:
-        raise ValueError(
+        raise InputError(
             f'Every class folder in {str(root)!r} must hold images, but these are '
             f'empty: {", ".join(empty)}.'
         )

@@ -8,6 +8,8 @@ from mmengine.dist import all_gather, all_reduce, get_dist_info
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from mmbam.utils.errors import InputError
+
 # Training rows compared at a time: with the default chunk of test rows, a block of
 # similarities takes 256 MB.
 _TRAIN_CHUNK = 65536
@@ -93,7 +95,7 @@ def knn_predict(
         train_labels = train_labels[rank::world_size]
     size = _over_ranks(len(train_labels), 'sum')
     if k > size:
-        raise ValueError(
+        raise InputError(
             f'k={k} neighbours need at least as many training samples, but there are '
             f'{size}: choose a smaller k or more samples.'
         )
@@ -107,7 +109,7 @@ def knn_predict(
     )
     # NaN counts as the largest of all, so it is among the best wherever it was.
     if not similarities.isfinite().all():
-        raise ValueError(
+        raise InputError(
             'k-NN needs finite features, but some hold NaN or infinite values: the '
             'network may have diverged.'
         )
@@ -134,12 +136,12 @@ def _check(train_features, train_labels, test_features, k, temperature, chunk_si
             f'{train_features.shape[1]} and {test_features.shape[1]}.'
         )
     if k < 1 or chunk_size < 1 or temperature <= 0:
-        raise ValueError(
+        raise InputError(
             'k and chunk_size must be at least 1 and temperature above 0, but got '
             f'k={k}, chunk_size={chunk_size}, temperature={temperature}.'
         )
     if len(train_labels) and int(train_labels.min()) < 0:
-        raise ValueError(
+        raise InputError(
             'Labels of training samples must be 0 or more, but one is '
             f'{int(train_labels.min())}.'
         )

@@ -34,7 +34,7 @@ def build_loader(
         DataLoader: Batches in the order of the data set, shared among the ranks.
     """
     if not 0 < fraction <= 1:
-        raise ValueError(f'fraction must be in (0, 1], but got {fraction}.')
+        raise InputError(f'fraction must be in (0, 1], but got {fraction}.')
     if isinstance(dataset, dict):
         dataset = build_dataset(dataset)
     if len(dataset) == 0:
@@ -44,13 +44,14 @@ def build_loader(
         chosen = torch.randperm(len(dataset), generator=generator)
         chosen = chosen[: math.ceil(fraction * len(dataset))].sort().values
         dataset = Subset(dataset, chosen.tolist())
-    return DataLoader(
-        dataset,
-        batch_size=batch_size,
-        sampler=DefaultSampler(dataset, shuffle=False, seed=seed),
-        num_workers=num_workers,
-        collate_fn=default_collate,
-    )
+    with input_errors((ValueError,)):  # of batch_size and num_workers
+        return DataLoader(
+            dataset,
+            batch_size=batch_size,
+            sampler=DefaultSampler(dataset, shuffle=False, seed=seed),
+            num_workers=num_workers,
+            collate_fn=default_collate,
+        )
 
 
 def build_dataset(cfg: dict) -> Dataset:

@@ -11,6 +11,8 @@ from mmengine.dist import all_reduce, get_dist_info
 from scipy.optimize import minimize
 from torch import Tensor
 
+from mmbam.utils.errors import InputError
+
 EPS = np.finfo(float).eps
 # Kornblith et al. (CVPR 2019), whose protocol SimCLR, BYOL and BAM follow.
 L2_VALUES = tuple(np.logspace(-6, 5, 45).tolist())
@@ -92,7 +94,7 @@ def fit_logistic(
     """
     classes = labels.unique()
     if len(classes) < 2:
-        raise ValueError(
+        raise InputError(
             'Logistic regression needs samples of at least 2 classes, but got '
             f'{len(classes)}.'
         )

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from mmbam.datasets.splits import balanced_split
+from mmbam.utils.errors import InputError
 
 from .frozen import class_folders, plain_pipeline
 from .logistic import logistic_probe
@@ -43,7 +44,7 @@ def transfer_datasets(
     """
     root = Path(root)
     if not root.is_dir():
-        raise FileNotFoundError(f'{name}: there is no folder {str(root)!r}.')
+        raise InputError(f'{name}: there is no folder {str(root)!r}.')
     pipeline = plain_pipeline(size)
     if name not in TRANSFER_SETS:
         return dict(

@@ -8,6 +8,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from mmbam.utils.errors import InputError
+
 Scores = Mapping[int, Mapping[str, float]]
 
 
@@ -26,7 +28,7 @@ def draw_clustering(
         title (str): Of the figure.
     """
     if not scores or not all(scores.values()):
-        raise ValueError('A clustering plot needs the scores of at least one network.')
+        raise InputError('A clustering plot needs the scores of at least one network.')
     figure = Figure(figsize=(11, 4.2), layout='constrained')
     panels = figure.subplots(1, 2)
     all_t = sorted({t for network in scores.values() for t in network})

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from mmbam.utils.errors import InputError
+
 # Figures are made without pyplot: no global state, no display needed.
 
 
@@ -22,7 +24,7 @@ def read_scalars(path: str | Path) -> dict[str, tuple[list[int], list[float]]]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(
+        raise InputError(
             f'{path} does not exist; a run writes vis_data/scalars.json into its work '
             'directory.'
         )
@@ -55,7 +57,7 @@ def draw_curves(
     """
     missing = {'loss', 'entropy_a', 'entropy_b'} - set(scalars)
     if missing:
-        raise ValueError(
+        raise InputError(
             f'The log has no {", ".join(sorted(missing))}: it is not of a BAM run, or '
             'the run logged nothing yet.'
         )

@@ -9,6 +9,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from mmbam.utils.errors import InputError
+
 from .curves import read_scalars
 
 Scalars = Mapping[str, tuple[list[int], list[float]]]
@@ -33,7 +35,7 @@ def read_run(work_dir: str | Path) -> dict[str, tuple[list[int], list[float]]]:
         logs = sorted(work_dir.glob('*/vis_data/scalars.json'))
         logs = logs or sorted(work_dir.glob('vis_data/scalars.json'))
         if not logs:
-            raise FileNotFoundError(
+            raise InputError(
                 f'{str(work_dir)!r} holds no vis_data/scalars.json, which a run writes '
                 'into its work directory.'
             )
@@ -44,7 +46,7 @@ def read_run(work_dir: str | Path) -> dict[str, tuple[list[int], list[float]]]:
         try:
             scalars = read_scalars(log)
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
-            raise ValueError(
+            raise InputError(
                 f'{str(log)!r} is not the log of a run: every line of it must be a '
                 'JSON object with a step.'
             ) from None
@@ -78,7 +80,7 @@ def draw_entropies(
     for name, scalars in runs.items():
         missing = [key for key in ('entropy_a', 'entropy_b') if key not in scalars]
         if missing:
-            raise ValueError(
+            raise InputError(
                 f'The log of {name!r} has no {" and no ".join(missing)}: it is not of '
                 'a BAM run, or the run logged nothing yet.'
             )

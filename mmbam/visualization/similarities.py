@@ -16,6 +16,7 @@ from torch.nn.functional import normalize
 
 from mmbam.models.latents import embed_views
 from mmbam.models.losses.attention import log_attention
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
 KINDS = ('two views of one image', 'same class', 'different classes')
@@ -70,13 +71,13 @@ def embed_pairs(
         for batch in batches:
             views = batch['inputs']
             if isinstance(views, Tensor) or len(views) < 2:
-                raise ValueError(
+                raise InputError(
                     'Pairs need two views of each image, but the data set gives one: '
                     'its pipeline must have mmbam.MultiCrop or mmpretrain.MultiView.'
                 )
             for sample in batch['data_samples']:
                 if 'gt_label' not in sample:
-                    raise ValueError(
+                    raise InputError(
                         'Pairs are told apart by classes, but an image has no label: '
                         'give a folder of class folders.'
                     )
@@ -114,12 +115,12 @@ def pair_histograms(
         )
     num_views, num_images, _ = latents.shape
     if num_views < 2 or num_images < 2:
-        raise ValueError(
+        raise InputError(
             'Histograms of pairs need at least 2 views of 2 images, but got '
             f'{num_views} of {num_images}.'
         )
     if not tau > 0:
-        raise ValueError(f'tau must be positive, but got {tau}.')
+        raise InputError(f'tau must be positive, but got {tau}.')
     z = normalize(latents.float(), dim=-1).flatten(0, 1)
     low, high = math.inf, -math.inf
     for row in _rows_of_attention(z, tau):

@@ -13,6 +13,8 @@ from typing import Callable
 import numpy as np
 from rich.progress import Progress
 
+from mmbam.utils.errors import InputError
+
 from .layouts import write_ade20k, write_coco, write_davis, write_imagenet
 from .patches import draw_patch
 from .photographs import class_names
@@ -83,7 +85,7 @@ def make_world(
         ('videos', videos, 0),
     ):
         if len(sizes) != 2 or min(sizes) < least:
-            raise ValueError(
+            raise InputError(
                 f'{argument} must be two numbers (training, test) of at least {least}, '
                 f'got {sizes!r}.'
             )
@@ -96,7 +98,7 @@ def make_world(
         ('frames', frames, 1),
     ):
         if value < least:
-            raise ValueError(f'{argument} must be at least {least}, got {value!r}.')
+            raise InputError(f'{argument} must be at least {least}, got {value!r}.')
     settings = {
         'version': _VERSION,
         'seed': seed,

@@ -9,6 +9,8 @@ import cv2
 import numpy as np
 from PIL import Image
 
+from mmbam.utils.errors import InputError
+
 # Files of the wheel itself, so that nothing is ever downloaded. Drawings, text-book
 # patterns and second views of one scene (chessboard, phantom, logo, horse, colour
 # wheel, motorcycle_right) are left out. The first ``n`` rows are the classes of a
@@ -47,7 +49,7 @@ def class_names(num_classes: int) -> list[str]:
     Sorted, because that is how folders of classes are numbered.
     """
     if not 2 <= num_classes <= len(PHOTOGRAPHS):
-        raise ValueError(
+        raise InputError(
             f'num_classes must be between 2 and {len(PHOTOGRAPHS)} (the photographs '
             f'in scikit-image), got {num_classes!r}.'
         )
@@ -75,7 +77,7 @@ def load_photograph(name: str) -> np.ndarray:
 
     path = Path(skimage.__file__).parent / 'data' / PHOTOGRAPHS[name]
     if not path.is_file():
-        raise FileNotFoundError(
+        raise InputError(
             f'scikit-image {skimage.__version__} does not ship {path.name}, which the '
             f'class {name!r} is cut from; install scikit-image 0.26.'
         )

@@ -10,6 +10,7 @@ from PIL import Image, UnidentifiedImageError
 
 from mmbam.datasets.images import SUFFIXES, read_image
 from mmbam.demo.world.layouts import davis_palette
+from mmbam.utils.errors import InputError
 
 from .scores import VOID
 
@@ -45,27 +46,27 @@ class Video:
             scored (bool): Whether every frame needs an annotation. Defaults to True.
         """
         if scored and len(self.frames) < 3:
-            raise ValueError(
+            raise InputError(
                 f'Sequence {self.name!r} has {len(self.frames)} frames, but scores '
                 'need at least 3, since the first and the last do not count.'
             )
         masks = self.masks if scored else self.masks[:1]
         absent = [mask for mask in masks if not mask.is_file()]
         if absent:
-            raise FileNotFoundError(
+            raise InputError(
                 f'Sequence {self.name!r} lacks {len(absent)} of {len(masks)} '
                 f'annotations, such as {str(absent[0])!r}.'
             )
         size = _size(self.frames[0])
         for path in self.frames + masks:
             if _size(path) != size:
-                raise ValueError(
+                raise InputError(
                     'All frames and annotations of a sequence must have one size, but '
                     f'{str(path)!r} has {" x ".join(map(str, _size(path)))} pixels and '
                     f'{str(self.frames[0])!r} {" x ".join(map(str, size))}.'
                 )
         if not self.first_labels().any():
-            raise ValueError(
+            raise InputError(
                 f'The annotation of the first frame, {str(self.masks[0])!r}, marks no '
                 f'object (labels 1 to {VOID - 1}).'
             )
@@ -85,27 +86,27 @@ def read_davis(
     """
     root = Path(root)
     if not root.is_dir():
-        raise FileNotFoundError(f'There is no folder {str(root)!r} with DAVIS-2017.')
+        raise InputError(f'There is no folder {str(root)!r} with DAVIS-2017.')
     listed = root / 'ImageSets' / '2017' / f'{split}.txt'
     if not listed.is_file():
-        raise FileNotFoundError(
+        raise InputError(
             f'There is no list of sequences {str(listed)!r}: {str(root)!r} must hold '
             'JPEGImages/480p, Annotations/480p and ImageSets/2017.'
         )
     names = listed.read_text().split()
     if not names or len(set(names)) < len(names):
-        raise ValueError(f'{str(listed)!r} must list each sequence once, at least one.')
+        raise InputError(f'{str(listed)!r} must list each sequence once, at least one.')
     videos = []
     for name in names:
         folder = root / 'JPEGImages' / '480p' / name
         masks = root / 'Annotations' / '480p' / name
         if not folder.is_dir():
-            raise FileNotFoundError(
+            raise InputError(
                 f'There is no folder {str(folder)!r} of the sequence {name!r}.'
             )
         frames = sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES)
         if not frames:
-            raise ValueError(f'The folder {str(folder)!r} holds no frames.')
+            raise InputError(f'The folder {str(folder)!r} holds no frames.')
         video = Video(name, frames, [masks / f'{frame.stem}.png' for frame in frames])
         video.check(scored)
         videos.append(video)
@@ -116,14 +117,14 @@ def read_labels(path: str | Path) -> np.ndarray:
     """Label map (height, width) of uint8 from a PNG with a palette, or a grey one."""
     with _open(path) as image:
         if image.mode not in ('P', 'L'):
-            raise ValueError(
+            raise InputError(
                 f'{str(path)!r} must hold one label per pixel, with a palette or in 8 '
                 f'bits of grey, but has the mode {image.mode}.'
             )
         try:
             return np.array(image)
         except OSError as error:
-            raise ValueError(f'{str(path)!r} cannot be read: {error}.') from error
+            raise InputError(f'{str(path)!r} cannot be read: {error}.') from error
 
 
 def write_labels(path: str | Path, labels: np.ndarray) -> None:
@@ -144,9 +145,9 @@ def _open(path: str | Path) -> Image.Image:
     try:
         return Image.open(path)
     except FileNotFoundError:
-        raise FileNotFoundError(f'There is no image {str(path)!r}.') from None
+        raise InputError(f'There is no image {str(path)!r}.') from None
     except UnidentifiedImageError:
-        raise ValueError(f'{str(path)!r} cannot be read: this is no image.') from None
+        raise InputError(f'{str(path)!r} cannot be read: this is no image.') from None
 
 
 def _size(path: Path) -> tuple[int, int]:

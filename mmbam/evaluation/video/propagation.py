@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mmbam.utils.errors import InputError
+
 from .neighbours import local_neighbours
 
 
@@ -55,12 +57,12 @@ def check_protocol(
 ) -> None:
     """Say which argument of :func:`propagate_labels` is wrong, if one is."""
     if not last or min(last) < 1 or len(set(last)) < len(last):
-        raise ValueError(
+        raise InputError(
             'The numbers of last frames must be different and at least 1, but got '
             f'{list(last)}.'
         )
     if k < 1 or radius < 0 or temperature <= 0:
-        raise ValueError(
+        raise InputError(
             'k must be at least 1, radius at least 0 and temperature above 0, but got '
             f'k={k}, radius={radius}, temperature={temperature}.'
         )
