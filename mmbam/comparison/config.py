@@ -41,7 +41,7 @@ def shared(settings: Settings) -> list[str]:
         f'AdamW, learning rate {settings.lr:g} after a warm-up over a tenth of the '
         f'run, cosine to 0, weight decay {WEIGHT_DECAY}, gradients clipped at '
         f'{CLIP:g}. Papers have optimisers of their own.',
-        'Views: crop, flip, jitter, grey, blur and solarise as in the paper, the blur '
+        'Views: crop, flip, jitter, gray, blur and solarize as in the paper, the blur '
         'in proportion to the size; with multi-crop '
         f'{settings.local_views} more of {settings.local_size} px.',
         'Moving averages begin at the published momentum, or at one that spans a tenth '
@@ -161,7 +161,7 @@ def _pipeline(method: Method, settings: Settings) -> list[dict]:
     sigma = (0.1, max(0.2, 2.0 * size / 224))
     views = [
         dict(size=size, area=(0.25, 1.0), blur=1.0, sigma=sigma),
-        dict(size=size, area=(0.25, 1.0), blur=0.1, sigma=sigma, solarise=0.2),
+        dict(size=size, area=(0.25, 1.0), blur=0.1, sigma=sigma, solarize=0.2),
     ]
     if method.multi_crop:
         views.append(
