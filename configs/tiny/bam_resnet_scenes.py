@@ -27,8 +27,8 @@ model = dict(
     neck=dict(in_channels=48, norm_cfg=None),
 )
 
-# Saturation, hue and grey do nothing to a grey image.
-jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), grey=0.0)
+# Saturation, hue and gray do nothing to a gray image.
+jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), gray=0.0)
 train_pipeline = [
     dict(type='mmbam.SeedBySample'),
     dict(type='LoadImageFromFile'),

@@ -1,4 +1,4 @@
-"""The table of boxes that a rank's data-loader workers share."""
+"""A table of boxes in shared memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from torch import Tensor
 
 
 class BoxTable:
-    """One box (h0, w0, h1, w1) in [0, 1] per sample of a data set, or none.
+    """A box (h0, w0, h1, w1) in [0, 1], or none, for each sample of a data set.
 
-    The rows live in shared memory: what the training process writes is what every
-    data-loader worker reads next, whether the worker was forked or spawned and however
-    long it has been running. Slices and copies are views of the same memory.
+    The table is in shared memory: data-loader workers, forked or spawned, persistent or
+    not, read what the training process wrote last. Slices and copies share the memory.
 
     Args:
         length (int): Number of samples. All of them start without a box.
@@ -20,15 +19,14 @@ class BoxTable:
     def __init__(self, length: int) -> None:
         if length < 1:
             raise ValueError(f'A box table needs at least 1 sample, but got {length}.')
-        # A torch tensor rather than a numpy array: torch hands workers a handle to its
-        # memory where pickling an array would copy it.
+        # A torch tensor, because pickling a numpy array for a worker would copy it.
         self._boxes = torch.full((length, 4), float('nan')).share_memory_()
 
     def __len__(self) -> int:
         return len(self._boxes)
 
     def __getitem__(self, index: int) -> tuple[float, float, float, float] | None:
-        """The box of a sample, or None."""
+        """Return the box of a sample, or None."""
         box = self._boxes[index].tolist()
         return None if box[0] != box[0] else tuple(box)
 
@@ -36,11 +34,11 @@ class BoxTable:
         return self.slice(0, len(self))
 
     def slice(self, start: int, stop: int) -> BoxTable:
-        """A table over samples ``start`` to ``stop`` of this one, in the same memory.
+        """Return the table of some of the samples, in the same memory.
 
         Args:
             start (int): First sample.
-            stop (int): The sample after the last one.
+            stop (int): Sample after the last one.
         """
         if not 0 <= start < stop <= len(self):
             raise ValueError(
@@ -54,7 +52,7 @@ class BoxTable:
         """Set the boxes of all samples.
 
         Args:
-            boxes (Tensor): Boxes of shape (length, 4); a row of NaN is no box.
+            boxes (Tensor): Boxes of shape (length, 4); a row of NaN means no box.
         """
         if boxes.shape != self._boxes.shape:
             raise ValueError(
@@ -74,5 +72,5 @@ class BoxTable:
         self._boxes.copy_(boxes)
 
     def read(self) -> Tensor:
-        """A private copy of all rows, of shape (length, 4)."""
+        """Return a copy of all rows, of shape (length, 4)."""
         return self._boxes.clone()

@@ -1,4 +1,4 @@
-"""Class-balanced parts of a data set."""
+"""Class-balanced subsets of a data set."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def balanced_split(
     per_class: int | None = None,
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the same share, or the same number, of samples of each class.
+    """Draw the same share, or the same number, of samples from each class.
 
     Args:
         labels (Sequence[int]): The label of each sample.
-        fraction (float, optional): Share of each class to draw, in (0, 1), rounded to
-            at least 1 and so that at least 1 is left. Defaults to None.
-        per_class (int, optional): Number of each class to draw instead. Defaults to
-            None.
-        seed (int): Of the draw. Defaults to 0.
+        fraction (float, optional): Share of each class to draw, in (0, 1). At least one
+            sample of a class is drawn, and at least one is left. Defaults to None.
+        per_class (int, optional): Number of samples to draw from each class, in place
+            of ``fraction``. Defaults to None.
+        seed (int): Random seed. Defaults to 0.
 
     Returns:
-        tuple[np.ndarray, np.ndarray]: Sorted indices of the samples that were drawn,
-        and of the others.
+        tuple[np.ndarray, np.ndarray]: Sorted indices of the drawn samples, and of all
+        others.
     """
     if (fraction is None) == (per_class is None):
         raise ValueError('A split needs either fraction or per_class, and not both.')
@@ -58,12 +58,12 @@ def balanced_split(
 def write_list(
     path: str | Path, samples: Iterable[tuple[str, int]], root: str | Path
 ) -> None:
-    """Write samples as mmpretrain's data sets read them from ``ann_file``.
+    """Write the ``ann_file`` of an mmpretrain data set.
 
     Args:
-        path (str | Path): The file: one line per sample, its path and its label.
+        path (str | Path): File to write, with a path and a label in each line.
         samples (Iterable[tuple[str, int]]): Paths of images and labels.
-        root (str | Path): The folder that the paths are written relative to, the
+        root (str | Path): Folder to which the written paths are relative, the
             ``data_prefix`` of the data set.
     """
     lines = [f'{os.path.relpath(image, root)} {label}\n' for image, label in samples]

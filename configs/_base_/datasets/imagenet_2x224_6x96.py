@@ -14,7 +14,7 @@ train_pipeline = [
         type='mmbam.MultiCrop',
         views=[
             dict(size=224, area=(0.25, 1.0), blur=1.0),
-            dict(size=224, area=(0.25, 1.0), blur=0.1, solarise=0.2),
+            dict(size=224, area=(0.25, 1.0), blur=0.1, solarize=0.2),
             dict(num=6, size=96, area=(0.05, 0.25), blur=0.5),
         ],
     ),

@@ -1,14 +1,14 @@
-"""The made world (tools/make_world.py): grey patches, as 2 global and 4 local views."""
+"""The made world (tools/make_world.py): gray patches, as 2 global and 4 local views."""
 
 data_root = 'data/world/imagenet'
 
-# Grey images: one mean and one deviation, those of the training patches.
+# Gray images: one mean and one deviation, those of the training patches.
 data_preprocessor = dict(
     type='SelfSupDataPreprocessor', mean=[124.0] * 3, std=[60.0] * 3, to_rgb=True
 )
 
-# Saturation, hue and grey do nothing to a grey image.
-jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), grey=0.0)
+# Saturation, hue and gray do nothing to a gray image.
+jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), gray=0.0)
 train_pipeline = [
     dict(type='mmbam.SeedBySample'),
     dict(type='LoadImageFromFile'),

@@ -19,7 +19,7 @@ train_pipeline = [
                 area=(0.25, 1.0),
                 blur=0.1,
                 sigma='=(0.1, max(0.2, 2 * size / 224))',
-                solarise=0.2,
+                solarize=0.2,
             ),
         ],
     )
