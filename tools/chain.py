@@ -26,13 +26,13 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table as Lines  # noqa: E402
 
 from mmbam.cli.common import run_command  # noqa: E402
-from mmbam.demo.dense import train_dense  # noqa: E402
+from mmbam.demo.downstream import train_dense  # noqa: E402
 from mmbam.demo.report import PICTURES, report_sections  # noqa: E402
 from mmbam.evaluation.frozen import build_frozen  # noqa: E402
 from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos  # noqa: E402
-from mmbam.visualization.dense import draw_detections, draw_segmentations  # noqa: E402
+from mmbam.visualization.predictions import draw_detections, draw_segmentations  # noqa: E402
 from mmbam.visualization.page import Picture, Section, Table, write_page  # noqa: E402
-from mmbam.visualization.video import draw_strips  # noqa: E402
+from mmbam.visualization.video_strips import draw_strips  # noqa: E402
 
 RANDOM, TRAINED = 'random weights', 'BAM'
 LAST = 7  # frames of a video to look back to; they are short

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from mmbam.cli.common import run_command
-from mmbam.visualization.clustering import Scores, draw_clustering
+from mmbam.visualization.cluster_curves import Scores, draw_clustering
 
 
 def read_scores(path: Path) -> Scores:

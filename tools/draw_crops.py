@@ -18,7 +18,7 @@ from mmbam.cli.common import run_command
 from mmbam.datasets import PlainImages
 from mmbam.datasets.leaves import leaf_datasets
 from mmbam.engine.localize import localize
-from mmbam.evaluation.crops import read_coco_masks, share_of_empty_crops
+from mmbam.evaluation.empty_crops import read_coco_masks, share_of_empty_crops
 from mmbam.evaluation.frozen import build_frozen
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.models.backbones.saliency import boxes_from_heat_maps, heat_map

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from mmbam.cli.common import run_command
-from mmbam.visualization.entropies import draw_entropies, read_run
+from mmbam.visualization.curves import draw_entropies, read_run
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from mmbam.cli.common import run_command
 from mmbam.evaluation import build_loader
 from mmbam.evaluation.frozen import build_frozen, class_folders
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.visualization.similarities import (
+from mmbam.visualization.attention_histograms import (
     draw_similarities,
     embed_pairs,
     pair_histograms,

@@ -17,7 +17,7 @@ from mmbam.checkpoints.selection import SOURCES
 from mmbam.cli.common import run_command
 from mmbam.evaluation.frozen import build_frozen
 from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos
-from mmbam.visualization.video import draw_strips
+from mmbam.visualization.video_strips import draw_strips
 
 IN_PICTURE = 4
 

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from mmbam.models.backbones.saliency import heat_map
 from mmbam.utils.model import frozen
 from mmbam.visualization.attention import draw_attention, look
-from mmbam.visualization.clustering import draw_clustering
+from mmbam.visualization.cluster_curves import draw_clustering
 from mmbam.visualization.curves import draw_curves
 from mmbam.visualization.entropies import draw_entropies, read_run
 from mmbam.visualization.heatmaps import draw_heat_maps
 from mmbam.visualization.page import Picture, Section, Table
-from mmbam.visualization.similarities import (
+from mmbam.visualization.attention_histograms import (
     draw_similarities,
     embed_pairs,
     pair_histograms,

@@ -9,7 +9,6 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from mmbam.datasets.images import SUFFIXES, read_image
-from mmbam.demo.world.layouts import davis_palette
 
 from .scores import VOID
 
@@ -138,6 +137,18 @@ def write_labels(path: str | Path, labels: np.ndarray) -> None:
     image = Image.fromarray(labels)
     image.putpalette(davis_palette().ravel().tolist())
     image.save(path)
+
+
+def davis_palette() -> np.ndarray:
+    """DAVIS's and PASCAL's colours of the labels 0 ... 255, RGB of uint8 (256, 3).
+
+    Each group of three bits of a label, the lowest first, gives red, green and blue
+    one bit, the highest first.
+    """
+    label = np.arange(256)[:, None, None]
+    channel, level = np.arange(3)[:, None], np.arange(3)
+    bits = (label >> (3 * level + channel)) & 1
+    return (bits << (7 - level)).sum(axis=2).astype(np.uint8)
 
 
 def _open(path: str | Path) -> Image.Image:
