@@ -1,15 +1,19 @@
-"""Do crops show an object, or only what is around it?"""
+"""The share of crops that miss all objects of an image."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import cv2
 import numpy as np
+from torch import Tensor
 
+from mmbam.datasets import PlainImages
+from mmbam.datasets.coco import read_object_masks
 from mmbam.datasets.transforms.window import Box, sample_window
+from mmbam.utils.errors import InputError
+from mmbam.utils.random import preserved_randomness
 
 
 def share_of_empty_crops(
@@ -21,78 +25,79 @@ def share_of_empty_crops(
     aspect: Sequence[float] = (3 / 4, 4 / 3),
     seed: int = 0,
 ) -> float:
-    """The share of crops that contain no pixel of an object.
+    """Measure the share of crops that contain no pixel of an object.
 
     Args:
-        masks (Iterable[np.ndarray]): For each image a map (h, w) that is not 0 where an
+        masks (Iterable[np.ndarray]): Map (h, w) of each image that is not 0 where an
             object is.
-        boxes (Iterable): For each image the box (h0, w0, h1, w1) in [0, 1] that
-            ContrastiveCrop draws centres from, or None for random crops.
+        boxes (Iterable): Box (h0, w0, h1, w1) in [0, 1] of each image, from which
+            ContrastiveCrop draws centers, or None for random crops.
         area (Sequence[float]): Smallest and largest share of the image's area.
-        crops (int): Crops of each image. Defaults to 20.
-        alpha (float): Of the Beta distribution of centres. Defaults to 0.6.
+        crops (int): Number of crops per image. Defaults to 20.
+        alpha (float): Parameter of the Beta distribution of the crops' centers.
+            Defaults to 0.6.
         aspect (Sequence[float]): Smallest and largest width / height of a crop.
             Defaults to (3 / 4, 4 / 3).
-        seed (int): Of the crops. Defaults to 0.
+        seed (int): Seed of the crops. Defaults to 0.
 
     Returns:
-        float: Between 0 and 1.
+        float: A share between 0 and 1.
     """
-    state = np.random.get_state()
-    np.random.seed(seed)  # the geometry draws from numpy's global numbers
-    empty = total = 0
-    try:
+    empty = []
+    with preserved_randomness():
+        np.random.seed(seed)  # sample_window draws from numpy's global generator.
         for mask, box in zip(masks, boxes):
-            # sums[i, j] counts the object's pixels above row i and left of column j
+            # sums[i, j] counts the object's pixels above row i and left of column j.
             sums = cv2.integral((mask != 0).astype(np.uint8))
             for _ in range(crops):
                 top, left, h, w = sample_window(*mask.shape, area, aspect, box, alpha)
-                inside = (
-                    sums[top + h, left + w]
-                    - sums[top, left + w]
-                    - sums[top + h, left]
-                    + sums[top, left]
+                corners = sums[np.ix_([top, top + h], [left, left + w])]
+                empty.append(
+                    corners[1, 1] - corners[0, 1] == corners[1, 0] - corners[0, 0]
                 )
-                empty += inside == 0
-                total += 1
-    finally:
-        np.random.set_state(state)
-    if total == 0:
-        raise ValueError('There are no images to crop.')
-    return float(empty / total)
+    if not empty:
+        raise InputError('There are no images to crop.')
+    return float(np.mean(empty))
 
 
-def read_coco_masks(ann_file: str | Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Where the objects of a COCO data set are.
+def compare_crops(
+    images: PlainImages,
+    boxes: Tensor,
+    ann_file: str | Path,
+    areas: Iterable[Sequence[float]],
+) -> tuple[int, list[tuple[float, float]]]:
+    """Compare random and contrastive crops of annotated images.
 
     Args:
-        ann_file (str | Path): An ``instances_*.json``.
+        images (PlainImages): Images to crop.
+        boxes (Tensor): Box of each image, shape (n, 4); NaN where an image cannot be
+            read.
+        ann_file (str | Path): COCO's ``instances_*.json`` of the images.
+        areas (Iterable[Sequence[float]]): Ranges of the crops' area to try.
 
-    Yields:
-        tuple[str, np.ndarray]: File name of an image with at least one object, and a
-        uint8 map (h, w) that is 1 on its objects.
+    Returns:
+        tuple[int, list[tuple[float, float]]]: Number of images with an object, and for
+        each range of areas the share of empty crops among random and among contrastive
+        ones.
     """
-    content = json.loads(Path(ann_file).read_text())
+    numbers = {Path(images.name(i)).name: i for i in range(len(images))}
     masks = {
-        image['id']: np.zeros((image['height'], image['width']), np.uint8)
-        for image in content['images']
+        numbers[name]: mask
+        for name, mask in read_object_masks(ann_file)
+        if name in numbers
     }
-    for annotation in content['annotations']:
-        _paint(masks[annotation['image_id']], annotation['segmentation'])
-    for image in content['images']:
-        if masks[image['id']].any():
-            yield image['file_name'], masks[image['id']]
-
-
-def _paint(mask: np.ndarray, segmentation: list | dict) -> None:
-    if isinstance(segmentation, list):
-        corners = [np.rint(np.reshape(p, (-1, 2))).astype(int) for p in segmentation]
-        cv2.fillPoly(mask, corners, 1)
-    elif isinstance(segmentation['counts'], list):
-        counts = segmentation['counts']
-        runs = np.repeat(np.arange(len(counts)) % 2, counts)
-        mask |= runs.astype(np.uint8).reshape(mask.shape, order='F')
-    else:
-        from pycocotools.mask import decode  # compressed: the dense extra has it
-
-        mask |= decode(segmentation)
+    if not masks:
+        raise InputError(
+            f'{str(ann_file)!r} annotates none of the {len(images)} images.'
+        )
+    chosen = [
+        tuple(box.tolist()) if box.isfinite().all() else None
+        for box in boxes[list(masks)]
+    ]
+    return len(masks), [
+        (
+            share_of_empty_crops(masks.values(), [None] * len(masks), area),
+            share_of_empty_crops(masks.values(), chosen, area),
+        )
+        for area in areas
+    ]

@@ -179,7 +179,9 @@ def draw_similarities(
                     linewidth=1.5,
                     label=f'{kind} ({pairs:,} pairs)',
                 )
-        axes.axvline(histogram.uniform, color='gray', ls='--', label='uniform attention')
+        axes.axvline(
+            histogram.uniform, color='gray', ls='--', label='uniform attention'
+        )
         axes.set_xscale('log')
         axes.set(title=name, ylabel='Density per factor of 10\n(each area is 1)')
         axes.grid(alpha=0.3)

@@ -40,6 +40,7 @@ caption, figcaption { color: var(--soft); font-size: 0.92rem; text-align: left; 
 caption { padding-bottom: 0.4rem; }
 th, td { padding: 0.3rem 0.9rem; border-bottom: 1px solid var(--line);
   text-align: left; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
 .number { text-align: right; }
 .best { font-weight: 700; background: var(--best); }
 figure { margin: 1.4rem 0; }

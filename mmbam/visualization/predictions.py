@@ -89,9 +89,7 @@ def draw_segmentations(
             for label in np.unique(sample[part])
         ]
     )
-    legend = [
-        Patch(color=colors[k], label=names[k]) for k in present if k < len(names)
-    ]
+    legend = [Patch(color=colors[k], label=names[k]) for k in present if k < len(names)]
     _draw_grid(samples, show, path, title, legend)
 
 
