@@ -7,13 +7,17 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from mmengine.config import Config
 from torch import Tensor
 
 from mmbam.datasets import PlainImages
 from mmbam.datasets.coco import read_object_masks
+from mmbam.datasets.leaves import leaf_datasets
 from mmbam.datasets.transforms.window import Box, sample_window
 from mmbam.utils.errors import InputError
 from mmbam.utils.random import preserved_randomness
+
+from .loaders import build_dataset
 
 
 def share_of_empty_crops(
@@ -101,3 +105,45 @@ def compare_crops(
         )
         for area in areas
     ]
+
+
+def images_to_crop(
+    cfg: Config,
+    folder: str | Path | None = None,
+    ann_file: str | Path | None = None,
+    size: int | None = None,
+) -> PlainImages:
+    """Find the images of a folder, of annotations, or of a config.
+
+    Args:
+        cfg (Config): Config whose training set is taken if nothing else is given.
+        folder (str | Path, optional): Folder of images. Defaults to None.
+        ann_file (str | Path, optional): COCO's annotations, which lie in
+            ``annotations/`` beside the folder of their images. Defaults to None.
+        size (int, optional): Height and width of the images. Defaults to None, which
+            takes that of the config's LocalizeHook, or 224 without one.
+    """
+    if size is None:
+        hooks = [h for h in cfg.get('custom_hooks', []) if 'LocalizeHook' in h.type]
+        size = hooks[0].get('image_size', 224) if hooks else 224
+    if folder is None and ann_file is not None:
+        # annotations/instances_val2017.json belongs to val2017/.
+        path = Path(ann_file)
+        folder = path.parent.parent / path.stem.replace('instances_', '')
+    if folder is None:
+        if cfg.get('train_dataloader') is None:
+            raise InputError(f'{cfg.filename!r} has no training set: give --images.')
+        dataset = build_dataset(cfg.train_dataloader.dataset)
+        return PlainImages(leaf_datasets(dataset), size)
+    if not Path(folder).is_dir():
+        raise InputError(f'There is no folder {str(folder)!r}.')
+    dataset = dict(
+        type='mmpretrain.CustomDataset',
+        data_root=str(folder),
+        with_label=False,
+        pipeline=[
+            dict(type='mmbam.LoadImage'),
+            dict(type='mmbam.ContrastiveCrop', scale=size),
+        ],
+    )
+    return PlainImages([build_dataset(dataset)], size)

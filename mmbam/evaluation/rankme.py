@@ -27,7 +27,7 @@ def rankme(features: Tensor, sharded: bool = False) -> float:
             f'{tuple(features.shape)}.'
         )
     # Eigenvalues of the d x d products, which add up over ranks, or of the N x N ones,
-    # whichever are fewer. In double, since the root of an eigenvalue has half its digits.
+    # whichever are fewer. In double, since a root has half the digits of its square.
     x = features.detach().double()
     products = x @ x.T if len(x) < x.shape[1] and not sharded else x.T @ x
     if sharded:
