@@ -29,6 +29,7 @@ from mmbam.comparison.report import (  # noqa: E402
     quality_table,
     write_report,
 )
+from mmbam.utils.errors import InputError  # noqa: E402
 from mmbam.visualization import page  # noqa: E402
 
 
@@ -75,7 +76,7 @@ def options_of(changes: dict) -> dict[str, dict]:
     for key, value in changes.items():
         name, _, rest = key.partition('.')
         if name not in METHODS or not rest:
-            raise ValueError(
+            raise InputError(
                 f'--set needs METHOD.KEY=VALUE with a method of {", ".join(METHODS)}, '
                 f'but got {key!r}.'
             )

@@ -49,12 +49,12 @@ def compare(
     """
     unknown = [name for name in methods if name not in METHODS]
     if unknown or not methods:
-        raise ValueError(
+        raise InputError(
             f'There is no method {", ".join(map(repr, unknown)) or "to compare"}; '
             f'choose from {", ".join(METHODS)}.'
         )
     if not seeds:
-        raise ValueError('A comparison needs at least one seed.')
+        raise InputError('A comparison needs at least one seed.')
     steps_per_epoch(settings)  # what is wrong with the data shows before the first run
     settings.backbone_config()
     out = Path(out)

@@ -10,6 +10,7 @@ from mmpretrain.models.necks import SwAVNeck
 from torch import Tensor
 
 from mmbam.registry import MODELS
+from mmbam.utils.errors import InputError
 
 
 @dataclass
@@ -254,7 +255,7 @@ def simsiam(setup: Setup) -> dict:
 def mae(setup: Setup) -> dict:
     backbone = setup.backbone
     if backbone['type'].split('.')[-1] not in ('MoCoV3ViT', 'VisionTransformer'):
-        raise ValueError(
+        raise InputError(
             'MAE needs a ViT of mmpretrain (MoCoV3ViT or VisionTransformer), but the '
             f'backbone is {backbone["type"]}.'
         )

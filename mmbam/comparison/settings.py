@@ -83,7 +83,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.minutes is None):
-            raise ValueError(
+            raise InputError(
                 'A comparison needs a budget, either epochs or minutes, but got epochs='
                 f'{self.epochs} and minutes={self.minutes}.'
             )
@@ -93,11 +93,11 @@ class Settings:
         for name, least in smallest.items():
             value = getattr(self, name)
             if value is not None and value < least:
-                raise ValueError(f'{name} must be at least {least}, but got {value}.')
+                raise InputError(f'{name} must be at least {least}, but got {value}.')
         for name in ('lr', 'minutes'):
             value = getattr(self, name)
             if value is not None and value <= 0:
-                raise ValueError(f'{name} must be above 0, but got {value}.')
+                raise InputError(f'{name} must be above 0, but got {value}.')
 
     @property
     def local_size(self) -> int:

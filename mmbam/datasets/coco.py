@@ -84,11 +84,8 @@ def first_images(ann_file: str | Path, images: int) -> dict:
     if images < 1:
         raise InputError(f'images must be at least 1, got {images}.')
     content = _read(ann_file)
-    try:
-        found = {a['image_id'] for a in content['annotations'] if not a['iscrowd']}
-        kept = [image for image in content['images'] if image['id'] in found]
-    except (KeyError, TypeError):
-        raise InputError(f'Not annotations of COCO: {ann_file}') from None
+    found = {a['image_id'] for a in content['annotations'] if not a['iscrowd']}
+    kept = [image for image in content['images'] if image['id'] in found]
     if len(kept) < images:
         raise InputError(
             f'Only {len(kept)} images have objects, not {images}: {ann_file}'
@@ -101,8 +98,11 @@ def first_images(ann_file: str | Path, images: int) -> dict:
 
 def _read(ann_file: str | Path) -> dict:
     try:
-        return json.loads(Path(ann_file).read_text())
+        content = json.loads(Path(ann_file).read_text())
     except FileNotFoundError:
         raise InputError(f'File not found: {ann_file}') from None
-    except json.JSONDecodeError:
-        raise InputError(f'Not annotations of COCO: {ann_file}') from None
+    except ValueError:  # of the encoding or of JSON
+        content = None
+    if not isinstance(content, dict) or not {'images', 'annotations'} <= set(content):
+        raise InputError(f'Not annotations of COCO: {ann_file}')
+    return content

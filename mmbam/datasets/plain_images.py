@@ -12,6 +12,8 @@ from mmengine.dataset import BaseDataset
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from mmbam.utils.errors import InputError
+
 from .leaves import walk_transforms
 from .transforms.resize import resize_bicubic
 from .transforms.seed_by_sample import SeedBySample
@@ -82,7 +84,7 @@ def _before_boxes(leaf: BaseDataset) -> list[Any]:
         # What follows draws nothing, and the caller's random state is not ours.
         if not isinstance(transform, SeedBySample):
             front.append(transform)
-    raise ValueError(
+    raise InputError(
         f'No transform of {type(leaf).__name__}.pipeline uses boxes: crop with '
         'mmbam.ContrastiveCrop, or leave out mmbam.LocalizeHook.'
     )

@@ -90,7 +90,7 @@ def extract_features(
 def _batches_of(dataloader: DataLoader) -> list[list[int]]:
     """Return the indices of the samples in each batch of the loader."""
     if isinstance(dataloader.sampler, InfiniteSampler):
-        raise ValueError(
+        raise InputError(
             'Features need a sampler that ends, such as DefaultSampler with '
             'shuffle=False, but got InfiniteSampler.'
         )
@@ -98,7 +98,7 @@ def _batches_of(dataloader: DataLoader) -> list[list[int]]:
         raise InputError('Features need a data set with samples, but it is empty.')
     batches = [list(batch) for batch in dataloader.batch_sampler]
     if batches != [list(batch) for batch in dataloader.batch_sampler]:
-        raise ValueError(
+        raise InputError(
             'Features need a sampler with the same order each time it is read, such '
             'as DefaultSampler with shuffle=False, but got '
             f'{type(dataloader.sampler).__name__}.'

@@ -143,7 +143,7 @@ def _check(train_features, train_labels, test_features, k, temperature, chunk_si
             f'k={k}, chunk_size={chunk_size}, temperature={temperature}.'
         )
     if len(train_labels) and int(train_labels.min()) < 0:
-        raise ValueError(
+        raise InputError(
             'Labels of training samples must be 0 or more, but one is '
             f'{int(train_labels.min())}.'
         )

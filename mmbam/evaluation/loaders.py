@@ -43,13 +43,14 @@ def build_loader(
         chosen = torch.randperm(len(dataset), generator=generator)
         chosen = chosen[: math.ceil(fraction * len(dataset))].sort().values
         dataset = Subset(dataset, chosen.tolist())
-    return DataLoader(
-        dataset,
-        batch_size=batch_size,
-        sampler=DefaultSampler(dataset, shuffle=False, seed=seed),
-        num_workers=num_workers,
-        collate_fn=default_collate,
-    )
+    with input_errors((ValueError,)):  # of batch_size and num_workers
+        return DataLoader(
+            dataset,
+            batch_size=batch_size,
+            sampler=DefaultSampler(dataset, shuffle=False, seed=seed),
+            num_workers=num_workers,
+            collate_fn=default_collate,
+        )
 
 
 def build_dataset(cfg: dict) -> Dataset:

@@ -9,6 +9,7 @@ from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
 from mmbam.registry import MODELS
+from mmbam.utils.errors import InputError
 
 from .backbones.grad_checkpointing import checkpoint_blocks
 from .latents import embed_views
@@ -102,7 +103,7 @@ class BAM(BaseSelfSupervisor):
         """
         loss_module = self.head.loss_module
         if len(inputs) != loss_module.num_views:
-            raise ValueError(
+            raise InputError(
                 f'The pipeline makes {len(inputs)} views of an image, but '
                 f'model.head.loss.num_views is {loss_module.num_views}.'
             )

@@ -8,6 +8,7 @@ from mmpretrain.models.classifiers import ImageClassifier
 from torch import Tensor
 
 from mmbam.registry import MODELS
+from mmbam.utils.errors import InputError
 
 
 @MODELS.register_module()
@@ -55,7 +56,7 @@ class ClsAndPatchesNeck(BaseModule):
         """
         tokens = features[-1]
         if tokens.dim() != 3:
-            raise ValueError(
+            raise InputError(
                 'ClsAndPatchesNeck needs tokens of shape (n, l, c), which a ViT with '
                 f"out_type='raw' returns, but got {tuple(tokens.shape)}."
             )

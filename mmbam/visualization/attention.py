@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mmbam.datasets.transforms.resize import resize_bicubic
 from mmbam.models.backbones.features import patch_size
 from mmbam.models.backbones.saliency import attention_maps, heat_map
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
 
@@ -68,7 +69,7 @@ def look(
         try:
             heads, mean = _look(backbone, inputs)
         except AssertionError as error:  # how timm says that its size is fixed
-            raise ValueError(
+            raise InputError(
                 f'The network does not take images of {seen.shape[0]} x '
                 f'{seen.shape[1]} pixels ({error}): choose another size, or build a '
                 'timm network with dynamic_img_size=True.'
@@ -140,13 +141,13 @@ def _look(backbone: nn.Module, inputs: Tensor) -> tuple[Tensor | None, Tensor]:
         try:
             return None, heat_map(backbone, inputs)[0].float().cpu()
         except TypeError as error:
-            raise ValueError(str(error)) from error
+            raise InputError(str(error)) from error
     return heads, heads.mean(dim=0)
 
 
 def _resize(image: np.ndarray, size: int, patch: int) -> np.ndarray:
     if size < patch:
-        raise ValueError(
+        raise InputError(
             f'size must be at least that of one patch, {patch} pixels, but got {size}.'
         )
     height, width = image.shape[:2]

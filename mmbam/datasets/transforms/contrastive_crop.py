@@ -10,6 +10,7 @@ from mmcv.transforms.utils import cache_randomness
 from mmpretrain.datasets.transforms import RandomResizedCrop
 
 from mmbam.registry import TRANSFORMS
+from mmbam.utils.errors import InputError
 
 from .window import Box, check_alpha, check_box, sample_window
 
@@ -28,7 +29,7 @@ def box_of(results: dict, fixed: Box | None, table) -> Box | None:
     if table is None:
         return fixed
     if 'sample_idx' not in results:
-        raise ValueError(
+        raise InputError(
             "A crop with a table of boxes needs results['sample_idx'] to find the "
             "sample's box; mmengine's BaseDataset sets it, this data set does not"
         )
@@ -38,7 +39,7 @@ def box_of(results: dict, fixed: Box | None, table) -> Box | None:
 def check_no_fixed_box(fixed: Box | None) -> None:
     """Refuse a table of boxes where the config has set one box for all samples."""
     if fixed is not None:
-        raise ValueError(
+        raise InputError(
             f'This crop has the fixed box {fixed} and takes no table of boxes: '
             'remove its `box` argument, or do not localise'
         )

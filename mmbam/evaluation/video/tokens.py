@@ -20,6 +20,7 @@ from mmpretrain.models.backbones import TIMMBackbone, VisionTransformer
 from torch import Tensor, nn
 
 from mmbam.models.backbones.features import patch_size
+from mmbam.utils.errors import InputError
 
 
 @functools.singledispatch
@@ -56,7 +57,7 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
     try:
         features = network.forward_features(images)
     except AssertionError as error:  # how timm says that its size is fixed
-        raise ValueError(
+        raise InputError(
             f'{type(network).__name__} does not take frames of {images.shape[2]} x '
             f'{images.shape[3]} pixels ({error}): build it with dynamic_img_size=True.'
         ) from error
@@ -83,7 +84,7 @@ def input_size(height: int, width: int, size: int, patch: int) -> tuple[int, int
         patch (int): Side of the network's patches.
     """
     if size < patch:
-        raise ValueError(
+        raise InputError(
             f'size must be at least that of one patch, {patch} pixels, but got {size}.'
         )
     short = size // patch * patch
@@ -131,7 +132,7 @@ def _last_map(features: Tensor | Sequence, name: str) -> Tensor:
     while isinstance(features, Sequence):
         features = features[-1]
     if features.dim() != 4:
-        raise ValueError(
+        raise InputError(
             f'{name} returns features of shape {tuple(features.shape)}, not maps of '
             'shape (n, c, h, w): register a function for it with '
             '@mmbam.evaluation.video.patch_tokens.register.'

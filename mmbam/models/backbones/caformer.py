@@ -7,6 +7,7 @@ from timm.models.metaformer import StarReLU
 from torch import nn
 
 from mmbam.registry import MODELS
+from mmbam.utils.errors import InputError
 
 
 @MODELS.register_module()
@@ -24,7 +25,7 @@ class CAFormer(TIMMBackbone):
     def __init__(self, arch: str = 'm36', **kwargs) -> None:
         archs = ('s18', 's36', 'm36', 'b36')
         if arch not in archs:
-            raise ValueError(f'arch must be one of {archs}, but got {arch!r}.')
+            raise InputError(f'arch must be one of {archs}, but got {arch!r}.')
         super().__init__(
             model_name=f'caformer_{arch}', res_scale_init_values=(None,) * 4, **kwargs
         )

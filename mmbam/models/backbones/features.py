@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from mmbam.utils.errors import InputError
+
 
 def pool_features(features: Tensor | Sequence) -> Tensor:
     """Turn a backbone's output into the embedding h of each image.
@@ -29,7 +31,7 @@ def pool_features(features: Tensor | Sequence) -> Tensor:
         return features.mean(dim=1)
     if features.dim() == 2:
         return features
-    raise ValueError(
+    raise InputError(
         'A backbone must return features of shape (n, c), (n, l, c) or (n, c, h, w), '
         f'but got {tuple(features.shape)}.'
     )

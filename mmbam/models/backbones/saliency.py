@@ -20,6 +20,8 @@ from mmpretrain.models.backbones import TIMMBackbone, VisionTransformer
 from mmpretrain.models.utils import MultiheadAttention
 from torch import Tensor, nn
 
+from mmbam.utils.errors import InputError
+
 
 @functools.singledispatch
 def heat_map(backbone: nn.Module, images: Tensor) -> Tensor:
@@ -203,7 +205,7 @@ def _grid(num_patches: int, images: Tensor) -> tuple[int, int]:
     height, width = images.shape[-2:]
     rows = max(1, round(math.sqrt(num_patches * height / width)))
     if num_patches % rows:
-        raise ValueError(
+        raise InputError(
             f'{num_patches} patches do not fill a grid over images of {height} x '
             f'{width} pixels: use square images.'
         )
