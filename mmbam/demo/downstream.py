@@ -1,4 +1,4 @@
-"""Train a detector or segmentor from a pre-trained backbone, and keep what it says."""
+"""Train a detector or segmentor from a pre-trained backbone, and keep its results."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ def train_dense(
 ) -> dict[str, Any]:
     """Train a config of mmdet or mmsegmentation and evaluate it at the end.
 
-    What is already there for the same settings is returned as it is, so that an
-    interrupted series goes on.
+    Results that are already there for the same settings are returned, so that an
+    interrupted series can continue.
 
     Args:
-        cfg (Config): With ``mmbam.PretrainedBackboneHook`` among its hooks; changed in
-            place.
-        checkpoint (str | Path): Where the weights of the backbone come from.
-        work_dir (str | Path): For logs, checkpoints and ``outcome.pkl``.
-        pictures (int): Number of the first validation images whose predictions are
-            kept. Defaults to 4.
+        cfg (Config): Config with ``mmbam.PretrainedBackboneHook`` among its hooks;
+            changed in place.
+        checkpoint (str | Path): Checkpoint with the weights of the backbone.
+        work_dir (str | Path): Folder for logs, checkpoints and ``outcome.pkl``.
+        pictures (int): Number of validation images whose predictions are kept.
+            Defaults to 4.
 
     Returns:
-        dict: ``settings``, the config as text; ``metrics``, those of its evaluator;
-        and ``samples``: for each of the images ``path``, ``truth`` and ``prediction``,
-        of which either is a dict of ``boxes``, ``labels`` and ``masks``, or a map of
-        classes.
+        dict: ``settings``, the config as text; ``metrics`` of the evaluator; and
+        ``samples``, for each kept image its ``path``, ``truth`` and ``prediction``.
+        The last two are dicts of ``boxes``, ``labels`` and ``masks`` from a detector,
+        and maps of classes from a segmentor.
     """
     cfg.work_dir = str(work_dir)
-    cfg.log_level = 'ERROR'  # the progress line says enough
+    cfg.log_level = 'ERROR'  # The progress line says enough.
     name = '-'.join(Path(work_dir).parts[-2:])
-    cfg.experiment_name = cfg.visualizer.name = name  # of its own, for a series of runs
+    # Runs of one process share what mmengine keeps under one name.
+    cfg.experiment_name = cfg.visualizer.name = name
     for hook in cfg.custom_hooks:
         if hook.type == 'mmbam.PretrainedBackboneHook':
             hook.checkpoint = str(checkpoint)
@@ -51,7 +52,7 @@ def train_dense(
         result = mmengine.load(outcome)
         if result['settings'] == cfg.pretty_text:
             return result
-    settings = cfg.pretty_text  # before the runner adds its own
+    settings = cfg.pretty_text  # The runner adds its own keys later.
     runner = Runner.from_cfg(cfg)
     progress = ProgressHook(lines=5)
     runner.register_hook(progress)
@@ -60,7 +61,7 @@ def train_dense(
         with contextlib.redirect_stdout(io.StringIO()):
             runner.train()
             metrics = {
-                # Some versions of mmsegmentation give numbers of numpy.
+                # Some versions of mmsegmentation return numpy scalars.
                 name: value.item() if isinstance(value, np.generic) else value
                 for name, value in runner.val().items()
             }
@@ -78,7 +79,7 @@ def train_dense(
 
 
 def _keep(sample: BaseDataElement, least_score: float = 0.2) -> dict[str, Any]:
-    """Numpy arrays of what a picture needs."""
+    """Keep what a picture needs, as numpy arrays."""
     if 'pred_sem_seg' in sample:
         return dict(
             path=sample.img_path,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mmbam.datasets.transforms.window import sample_window
-from mmbam.evaluation.crops import read_coco_masks, share_of_empty_crops
+from mmbam.evaluation.empty_crops import read_coco_masks, share_of_empty_crops
 
 AREA, ASPECT = (0.05, 0.25), (3 / 4, 4 / 3)
 

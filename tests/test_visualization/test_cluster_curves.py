@@ -4,7 +4,7 @@ import cv2
 import pytest
 from matplotlib.axes import Axes
 
-from mmbam.visualization.clustering import draw_clustering
+from mmbam.visualization.cluster_curves import draw_clustering
 
 ONE = {
     20: dict(nmi=40.0, nmi_std=4.0, ari=20.0, ari_std=2.0),

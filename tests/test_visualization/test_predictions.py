@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from mmbam.visualization.dense import draw_detections, draw_segmentations
+from mmbam.visualization.predictions import draw_detections, draw_segmentations
 
 
 @pytest.fixture

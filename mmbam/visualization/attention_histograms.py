@@ -1,4 +1,4 @@
-"""How alike images are, by the kind of pair (paper, Fig. 1)."""
+"""Histograms of the attention between views, by the kind of pair (paper, Fig. 1)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from mmbam.models.latents import embed_views
-from mmbam.models.losses.attention import log_attention
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
+from .figures import save_figure
+
 KINDS = ('two views of one image', 'same class', 'different classes')
-_COLOURS = ('tab:orange', 'tab:green', 'tab:blue')
-_ROWS = 256
+_COLORS = ('tab:orange', 'tab:green', 'tab:blue')
+_ROWS = 256  # of the attention matrix, computed at a time
 
 
 @dataclass
@@ -32,7 +33,7 @@ class PairHistograms:
         edges (np.ndarray): Edges of the bins, probabilities on a logarithmic scale.
         counts (dict[str, np.ndarray]): Under each of ``KINDS`` the number of pairs in
             every bin.
-        uniform (float): Probability if a view attended to all others alike.
+        uniform (float): Probability if a view attended to all others equally.
     """
 
     edges: np.ndarray
@@ -40,8 +41,11 @@ class PairHistograms:
     uniform: float
 
     def density(self, kind: str) -> np.ndarray:
-        """Height of the bins: per factor of ten, so that the area on the log scale
-        is 1; all zero if there is no such pair."""
+        """Return the height of the bins, such that the area on the log scale is 1.
+
+        Args:
+            kind (str): One of ``KINDS``. All heights are 0 if there is no such pair.
+        """
         counts = self.counts[kind]
         return counts / max(counts.sum(), 1) / np.diff(np.log10(self.edges))
 
@@ -55,12 +59,12 @@ def embed_pairs(
     """Embed the first two views of labelled images.
 
     Args:
-        backbone (nn.Module): The network.
-        preprocessor (nn.Module): Normalises images.
-        batches (Iterable[dict]): Of a loader of a multi-view data set: ``inputs`` is a
+        backbone (nn.Module): Network that embeds the views.
+        preprocessor (nn.Module): Module that normalizes images.
+        batches (Iterable[dict]): Batches of a multi-view data set: ``inputs`` is a
             list of views, ``data_samples`` has labels.
         neck (nn.Module, optional): Projector, to compare latents as the loss does.
-            Defaults to None: the backbone's embeddings are compared.
+            Defaults to None, which compares the backbone's embeddings.
 
     Returns:
         tuple[Tensor, Tensor]: Embeddings (2, n, d) and labels (n,), on the CPU.
@@ -96,17 +100,17 @@ def pair_histograms(
 ) -> PairHistograms:
     """Count the entries of the attention matrix by the kind of pair they belong to.
 
-    The matrix is the row soft-max of the cosine similarities of all views with all
-    others. What a view gives to itself is left out; nothing else is masked.
+    The matrix is the row soft-max of the cosine similarities between all views. A
+    view's similarity with itself is masked; nothing else is.
 
     Args:
-        latents (Tensor): Of shape (V, n, d), one row of images per view.
-        labels (Tensor): Of the images, shape (n,).
+        latents (Tensor): Latents of shape (V, n, d), one row of images per view.
+        labels (Tensor): Labels of the images, shape (n,).
         tau (float): Temperature of the soft-max. Defaults to 0.1, as in training.
-        bins (int): Of the histograms. Defaults to 80.
+        bins (int): Number of bins. Defaults to 80.
 
     Returns:
-        PairHistograms: Every ordered pair is counted once.
+        PairHistograms: Histograms that count every ordered pair once.
     """
     if latents.dim() != 3 or latents.shape[1] != len(labels):
         raise ValueError(
@@ -153,41 +157,43 @@ def draw_similarities(
     """Draw the histograms of one or several networks, one below the other.
 
     Args:
-        histograms (Mapping[str, PairHistograms]): Of :func:`pair_histograms`, under
-            each network's name.
+        histograms (Mapping[str, PairHistograms]): Result of :func:`pair_histograms`
+            for each network, under its name.
         path (str | Path): PNG to write.
-        title (str): Of the figure.
+        title (str): Title of the figure.
     """
     if not histograms:
         raise ValueError('A picture of similarities needs at least one network.')
     figure = Figure(figsize=(8.5, 3.3 * len(histograms) + 0.9), layout='constrained')
     panels = figure.subplots(len(histograms), 1, squeeze=False, sharex=True)[:, 0]
     for axes, (name, histogram) in zip(panels, histograms.items()):
-        for kind, colour in zip(KINDS, _COLOURS):
+        for kind, color in zip(KINDS, _COLORS):
             pairs = histogram.counts[kind].sum()
             if pairs:
                 axes.stairs(
                     histogram.density(kind),
                     histogram.edges,
                     fill=True,
-                    facecolor=to_rgba(colour, 0.35),
-                    edgecolor=colour,
+                    facecolor=to_rgba(color, 0.35),
+                    edgecolor=color,
                     linewidth=1.5,
                     label=f'{kind} ({pairs:,} pairs)',
                 )
-        axes.axvline(histogram.uniform, color='grey', ls='--', label='all pairs alike')
+        axes.axvline(
+            histogram.uniform, color='gray', ls='--', label='uniform attention'
+        )
         axes.set_xscale('log')
         axes.set(title=name, ylabel='Density per factor of 10\n(each area is 1)')
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     panels[-1].set_xlabel('Attention: row soft-max of the similarities (probability)')
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def _rows_of_attention(z: Tensor, tau: float) -> Iterator[Tensor]:
-    """Logarithms of the attention, some rows at a time; a view's own is -inf."""
+    """Yield the logarithm of the attention in blocks of rows, -inf on the diagonal."""
     for start in range(0, len(z), _ROWS):
         s = z[start : start + _ROWS] @ z.T
         s.diagonal(start).fill_(-math.inf)
-        yield log_attention(s, tau)
+        yield torch.log_softmax(s / tau, dim=1)

@@ -5,7 +5,7 @@ import json
 import cv2
 import pytest
 
-from mmbam.visualization.entropies import draw_entropies, read_run
+from mmbam.visualization.curves import draw_entropies, read_run
 
 
 def write(path, steps, value=1.0, **more):

@@ -1,4 +1,4 @@
-"""What detectors and segmentors see in the same images, side by side."""
+"""Predictions of detectors and segmentors on the same images, side by side."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from mmbam.datasets.images import read_image
 
-STRENGTH = 0.55
-PARTS = ('truth', 'prediction')
+from .figures import overlay, save_figure
 
 
 def draw_detections(
@@ -27,25 +26,24 @@ def draw_detections(
     """Draw images, their objects, and what each detector found.
 
     Args:
-        samples (Mapping[str, Sequence[dict]]): Under the name of each detector the
-            ``samples`` of :func:`mmbam.demo.dense.train_dense`, of the same
-            images in the same order.
-        names (Sequence[str]): Of the classes.
+        samples (Mapping[str, Sequence[dict]]): Samples of each detector, under its
+            name: dicts of ``path``, ``truth`` and ``prediction``, of which the last
+            two are dicts of ``boxes``, ``labels`` and ``masks``. All detectors must
+            have the same images in the same order.
+        names (Sequence[str]): Names of the classes.
         path (str | Path): PNG to write.
-        title (str): Above the picture.
+        title (str): Title of the figure.
     """
+    colors = _class_colors(len(names))
 
-    def show(axes: Axes, image: np.ndarray, instances: dict) -> None:
-        mixed = image.astype(float)
-        for mask, label in zip(instances['masks'], instances['labels']):
-            colour = 255 * np.array(_colours(len(names))[label][:3])
-            mixed[mask] = (1 - STRENGTH) * mixed[mask] + STRENGTH * colour
-        axes.imshow(mixed.astype(np.uint8))
-        for (x0, y0, x1, y1), label in zip(instances['boxes'], instances['labels']):
-            colour = _colours(len(names))[label]
-            axes.add_patch(
-                Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, ec=colour, lw=1.5)
-            )
+    def show(axes: Axes, image: np.ndarray, found: dict) -> None:
+        for mask, label in zip(found['masks'], found['labels']):
+            image = overlay(image, np.where(mask, label, -1), 255 * colors, ignored=-1)
+        axes.imshow(image)
+        for (x0, y0, x1, y1), label in zip(found['boxes'], found['labels']):
+            box = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, lw=1.5)
+            box.set_edgecolor(colors[label])
+            axes.add_patch(box)
             axes.text(
                 x0 + 1,
                 y0 + 1,
@@ -66,28 +64,32 @@ def draw_segmentations(
     path: str | Path,
     title: str = 'Classes of pixels',
 ) -> None:
-    """Draw images, the classes of their pixels, and what each segmentor says.
+    """Draw images, the classes of their pixels, and what each segmentor predicts.
 
     Args:
-        samples (Mapping[str, Sequence[dict]]): As in :func:`draw_detections`.
-        names (Sequence[str]): Of the classes.
+        samples (Mapping[str, Sequence[dict]]): As in :func:`draw_detections`, but
+            ``truth`` and ``prediction`` are maps of classes.
+        names (Sequence[str]): Names of the classes.
         path (str | Path): PNG to write.
-        title (str): Above the picture.
+        title (str): Title of the figure.
     """
-    colours = np.array(_colours(len(names)))[:, :3]
+    colors = _class_colors(len(names))
 
     def show(axes: Axes, image: np.ndarray, labels: np.ndarray) -> None:
-        known = labels < len(names)  # 255 is not annotated
-        mixed = image.astype(float)
-        of_class = 255 * colours[labels[known]]
-        mixed[known] = (1 - STRENGTH) * mixed[known] + STRENGTH * of_class
-        axes.imshow(mixed.astype(np.uint8))
+        labels = labels.astype(int)
+        labels[labels >= len(names)] = -1  # 255 is not annotated
+        axes.imshow(overlay(image, labels, 255 * colors, ignored=-1))
 
-    maps = [s[k] for each in samples.values() for s in each for k in PARTS]
-    present = [int(k) for k in np.unique(np.concatenate([m.ravel() for m in maps]))]
-    legend = [
-        Patch(color=colours[k], label=names[k]) for k in present if k < len(names)
-    ]
+    present = np.unique(
+        [
+            label
+            for of_network in samples.values()
+            for sample in of_network
+            for part in ('truth', 'prediction')
+            for label in np.unique(sample[part])
+        ]
+    )
+    legend = [Patch(color=colors[k], label=names[k]) for k in present if k < len(names)]
     _draw_grid(samples, show, path, title, legend)
 
 
@@ -98,7 +100,7 @@ def _draw_grid(
     title: str,
     legend: Sequence[Patch] = (),
 ) -> None:
-    """One row for each image: itself, the truth, then each network's answer."""
+    """Draw one row per image: the image, the truth, then each network's answer."""
     first = next(iter(samples.values()), ())
     if not first:
         raise ValueError('A picture of predictions needs at least one image.')
@@ -121,9 +123,9 @@ def _draw_grid(
             handles=legend, loc='outside lower center', ncols=6, fontsize=8, frameon=0
         )
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
-def _colours(number: int) -> list[tuple[float, ...]]:
-    # No greys: the images may be grey.
-    return [colormaps['gist_rainbow'](k / number) for k in range(number)]
+def _class_colors(number: int) -> np.ndarray:
+    # Without grays, since the images may be gray.
+    return colormaps['gist_rainbow'](np.arange(number) / number)[:, :3]

@@ -8,8 +8,8 @@ from mmengine.structures import BaseDataElement
 from mmpretrain.registry import MODELS
 from torch import nn
 
-from mmbam.visualization import similarities
-from mmbam.visualization.similarities import (
+from mmbam.visualization import attention_histograms
+from mmbam.visualization.attention_histograms import (
     KINDS,
     draw_similarities,
     embed_pairs,
@@ -46,7 +46,7 @@ def slow_probabilities(latents, labels, tau):
 @pytest.mark.parametrize('rows', [3, 256])
 @pytest.mark.parametrize('tau', [0.1, 0.5])
 def test_counts_and_densities_are_those_of_numpy(pairs, tau, rows, monkeypatch):
-    monkeypatch.setattr(similarities, '_ROWS', rows)
+    monkeypatch.setattr(attention_histograms, '_ROWS', rows)
     result = pair_histograms(*pairs, tau=tau, bins=10)
     assert result.uniform == pytest.approx(1 / 13)
     expected = slow_probabilities(*pairs, tau)
