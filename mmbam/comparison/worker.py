@@ -24,7 +24,8 @@ from torch.nn.functional import normalize
 from mmbam.checkpoints import use_safe_loading
 from mmbam.engine.hooks import ProgressHook
 from mmbam.evaluation import build_loader, cluster_scores
-from mmbam.models.backbones.saliency import heat_map
+from mmbam.models import heat_map
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
 from .config import run_config, steps_per_epoch
@@ -168,7 +169,7 @@ def look(network: nn.Module, model: nn.Module, loaders: dict, features: dict) ->
         data = model.data_preprocessor(dict(inputs=images, data_samples=None))
         try:
             heat = heat_map(network, data['inputs']).cpu()
-        except TypeError:  # a network without heat maps
+        except InputError:  # a network without maps
             heat = None
     return dict(
         queries=queries,
