@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 
 from mmbam.evaluation.features import frozen
 from mmbam.models.latents import embed_views
-from mmbam.models.losses.attention import log_attention
+from mmbam.models.losses.functional import attention
 
 KINDS = ('two views of one image', 'same class', 'different classes')
 _COLOURS = ('tab:orange', 'tab:green', 'tab:blue')
@@ -189,4 +189,4 @@ def _rows_of_attention(z: Tensor, tau: float) -> Iterator[Tensor]:
     for start in range(0, len(z), _ROWS):
         s = z[start : start + _ROWS] @ z.T
         s.diagonal(start).fill_(-math.inf)
-        yield log_attention(s, tau)
+        yield attention(s, tau, log=True)

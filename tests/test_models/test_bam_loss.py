@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from mmbam.models import BAMLoss
-from mmbam.models.losses.balance import _Kernels
+
 from tests.distributed import run_ranks
 from tests.loss_oracle import bam_loss_oracle
 from tests.loss_oracle import mask as mask_of_oracle

@@ -6,7 +6,6 @@ from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
-from mmbam.models.losses.balance import SMALLEST_TAU
 from mmbam.registry import HOOKS
 
 
@@ -25,10 +24,9 @@ class TauBHook(Hook):
 
     def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
         for name, value in dict(start=start, end=end).items():
-            if not value >= SMALLEST_TAU:
+            if not value > 0:
                 raise ValueError(
-                    f'{name} of TauBHook must be at least {SMALLEST_TAU}, but got '
-                    f'{value}.'
+                    f'{name} of TauBHook must be positive, but got {value}.'
                 )
         if not epochs > 0:
             raise ValueError(f'epochs of TauBHook must be positive, but got {epochs}.')
