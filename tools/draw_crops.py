@@ -15,7 +15,7 @@ from mmbam.cli.common import run_command
 from mmbam.cli.network import add_network_arguments, load_network
 from mmbam.engine.localize import localize
 from mmbam.evaluation.empty_crops import compare_crops, images_to_crop
-from mmbam.models.backbones.saliency import boxes_from_heat_maps, heat_map
+from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops

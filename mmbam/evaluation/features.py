@@ -13,7 +13,7 @@ from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from mmbam.models.backbones.features import pool_features
+from mmbam.models import pool_features
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 from mmbam.utils.random import preserved_randomness
