@@ -21,7 +21,7 @@ from mmbam.engine.localize import localize
 from mmbam.evaluation.crops import read_coco_masks, share_of_empty_crops
 from mmbam.evaluation.frozen import build_frozen
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.models.backbones.saliency import boxes_from_heat_maps, heat_map
+from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.model import frozen
 from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops
 
@@ -123,10 +123,7 @@ def main() -> None:
     batch = torch.stack(seen)
     with frozen(backbone):
         data = preprocessor(dict(inputs=batch, data_samples=None))
-        try:
-            heat = heat_map(backbone, data['inputs']).cpu()
-        except TypeError as error:  # a network without maps
-            raise ValueError(str(error)) from error
+        heat = heat_map(backbone, data['inputs']).cpu()
     draw_crops(
         [images.read(i)[..., ::-1] for i in shown],
         heat,

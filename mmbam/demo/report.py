@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmbam.models.backbones.saliency import heat_map
+from mmbam.models import heat_map
 from mmbam.utils.model import frozen
 from mmbam.visualization.attention import draw_attention, look
 from mmbam.visualization.clustering import draw_clustering

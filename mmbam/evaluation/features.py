@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from mmbam.models.backbones.features import pool_features
+from mmbam.models import embedding
 from mmbam.utils.model import frozen
 from mmbam.utils.random import preserved_randomness
 
@@ -23,7 +23,6 @@ def extract_features(
     dataloader: DataLoader,
     *,
     data_preprocessor: nn.Module | None = None,
-    pool: Callable[..., Tensor] = pool_features,
     gather: bool = True,
     progress: bool = True,
 ) -> tuple[Tensor, Tensor]:
@@ -43,8 +42,6 @@ def extract_features(
         data_preprocessor (nn.Module, optional): Normalises the batches. Defaults to
             None: that of the model if it has one, else the images are only moved to
             the model's device as float32.
-        pool (Callable): From what the backbone returns to a tensor of shape (n, d).
-            Defaults to :func:`mmbam.models.pool_features`.
         gather (bool): Whether every rank gets all features, in the order of the data
             set. If False, each rank keeps those it computed itself: together they are
             the data set, each sample once. Defaults to True.
@@ -68,7 +65,7 @@ def extract_features(
         for indices, batch in zip(batches, dataloader):
             images, batch_labels = _unpack(batch)
             images = _preprocess(images, batch_labels, backbone, data_preprocessor)
-            pooled = pool(backbone(images)).float().cpu()
+            pooled = embedding(backbone, images).float().cpu()
             if not len(indices) == len(pooled) == len(batch_labels):
                 raise ValueError(
                     f'A batch of {len(indices)} samples gave {len(pooled)} features '
