@@ -15,8 +15,6 @@ import warnings
 from pathlib import Path
 
 from mmengine.config import DictAction
-from rich.console import Console
-from rich.table import Table
 
 warnings.filterwarnings('ignore', message='Fail to import')
 
@@ -31,7 +29,8 @@ from mmbam.comparison.report import (  # noqa: E402
     write_report,
 )
 from mmbam.utils.errors import InputError  # noqa: E402
-from mmbam.visualization import page  # noqa: E402
+from mmbam.utils.tables import print_table  # noqa: E402
+from mmbam.visualization.page import Cell, Table  # noqa: E402
 
 
 def parse_args() -> argparse.Namespace:
@@ -114,22 +113,17 @@ def options_of(changes: dict, methods: list[str]) -> dict[str, dict]:
     return options
 
 
-def show(table: page.Table, title: str) -> None:
-    """A table of the page, in the terminal."""
-    lines = Table(title=title)
-    for number, name in enumerate(table.header):
-        lines.add_column(name, justify='right' if number else 'left')
-    for row in table.rows:
-        lines.add_row(*(_text(cell, table.digits) for cell in row))
-    Console().print(lines)
+def show(title: str, table: Table) -> None:
+    """Print a table of the page in the terminal."""
+    print_table(
+        title,
+        table.header,
+        [[_with_spread(cell) for cell in row] for row in table.rows],
+    )
 
 
-def _text(cell, digits: int) -> str:
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, tuple):
-        return f'{cell[0]:.{digits}f} ± {cell[1]:.{digits}f}'
-    return f'{cell:.{digits}f}'
+def _with_spread(cell: Cell) -> object:
+    return f'{cell[0]:.1f} ± {cell[1]:.1f}' if isinstance(cell, tuple) else cell
 
 
 def main() -> None:
@@ -140,9 +134,9 @@ def main() -> None:
     results = compare(settings, methods, seeds, out)
     path = write_report(results, out)
     print('Shared by all:', *results['shared'], sep='\n  ')
-    show(own_table(results), 'Not shared')
-    show(quality_table(results), 'Quality')
-    show(cost_table(results), 'Cost')
+    show('Not shared', own_table(results))
+    show('Quality', quality_table(results))
+    show('Cost', cost_table(results))
     for sentence in failures(results):
         print(f'Failed: {sentence}')
     print(f'Page: {path.resolve()}\nFigures: {(path.parent / RESULTS).resolve()}')

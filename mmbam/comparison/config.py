@@ -9,8 +9,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, init_default_scope
 
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.models import pool_features
-from mmbam.models.backbones.features import patch_size
+from mmbam.models.backbones.anatomy import embedding_width, patch_size
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
@@ -157,13 +156,12 @@ def _values(
     network = MODELS.build(backbone)
     with frozen(network):
         features = network(torch.zeros(2, 3, settings.size, settings.size))
-    width = pool_features(features).shape[1]
     while not isinstance(features, torch.Tensor):
         features = features[-1]
     steps = epochs * epoch_steps
     return dict(
         backbone=ConfigDict(backbone),
-        width=width,
+        width=embedding_width(network, settings.size),
         cnn=features.dim() == 4,
         patch_size=patch_size(network),
         blocks=len(getattr(network, 'layers', ())),

@@ -25,6 +25,7 @@ from mmbam.checkpoints import use_safe_loading
 from mmbam.engine.hooks import ProgressHook
 from mmbam.evaluation import build_loader, cluster_scores
 from mmbam.models import heat_map
+from mmbam.models.backbones.anatomy import has_cls_token
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
@@ -58,7 +59,7 @@ def run(method: Method, seed: int, settings: Settings, folder: Path) -> None:
     runner = build_runner(cfg)
     backbone = settings.backbone_config()
     # The paper's learning rates of the probe.
-    base_lr = 0.002 if _has_cls(runner.model.backbone) else 0.3
+    base_lr = 0.002 if has_cls_token(runner.model.backbone) else 0.3
     measure = MeasureHook(
         loaders,
         lambda model: evaluated_network(model, backbone),
@@ -130,7 +131,7 @@ def build_runner(cfg: Config) -> Runner:
     cfg.experiment_name = f'compare_{time.time_ns()}'
     use_safe_loading()
     runner = Runner.from_cfg(cfg)
-    if not _has_cls(runner.model.backbone):
+    if not has_cls_token(runner.model.backbone):
         runner.model.to(memory_format=torch.channels_last)
     return runner
 
@@ -169,7 +170,7 @@ def look(network: nn.Module, model: nn.Module, loaders: dict, features: dict) ->
         data = model.data_preprocessor(dict(inputs=images, data_samples=None))
         try:
             heat = heat_map(network, data['inputs']).cpu()
-        except InputError:  # a network without maps
+        except InputError:  # a network without heat maps
             heat = None
     return dict(
         queries=queries,
@@ -201,10 +202,6 @@ def write_json(path: Path, content: dict) -> None:
     part = path.with_suffix('.part')
     part.write_text(json.dumps(content, indent=2))
     part.replace(path)
-
-
-def _has_cls(network: nn.Module) -> bool:
-    return getattr(network, 'cls_token', None) is not None
 
 
 def main() -> None:
