@@ -15,9 +15,9 @@ FAKE = """#!/usr/bin/env bash
 case "$0 $*" in
     *'print(*sys.version'*) echo "${FAKE_VERSION:-3.11.7}"; exit ;;
     *'-m pip config'*) echo "global.index-url='http://mirror'"; exit ;;
-    *'-Ic import pip'* | *sysconfig*) exit ;;
+    *'-Ic import pip'* | *'-IW ignore -') exit ;;
     *'/uv --version') echo 'uv 0.13.8'; exit ;;
-    *'-IW ignore -'*) exec grep -qs good "$SITE/mmcv/_ext.so" ;;
+    *'-IW ignore - 2.'*) exec grep -qs good "$SITE/mmcv/_ext.so" ;;
 esac
 echo "${0##*/} $*" >>"$LOG"
 case "$0 $*" in
@@ -39,6 +39,7 @@ def set_up(tmp_path):
     python.write_text(FAKE)
     python.chmod(0o755)
     env = {**os.environ, 'VENV': venv, 'LOG': log, 'XDG_CACHE_HOME': tmp_path / 'cache'}
+    env['CXX'] = 'true'
     env['SITE'] = venv / 'lib/python3.11/site-packages'
 
     def run(tier, stack='classic', **more):
