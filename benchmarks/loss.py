@@ -3,8 +3,8 @@
 Forward and backward with 2 + 6 views and a teacher. The alternative is the direct form:
 whole matrices, one product per pair of views, balanced over all rows. mmbam is shown
 with all rows balanced, to compare the results, and with its default, the rows of the
-target views. Wanted of the default at n = 512 and 1024: at most 0.6 x the time and 0.2 x
-the memory.
+target views. At n = 512 and 1024 the default should take at most 0.6 x the time and
+0.2 x the memory.
 
 Usage: python benchmarks/loss.py [--sizes 256 512 1024 2048] [--repeats 15]
 """
