@@ -1,7 +1,7 @@
 """Checkpoints: read safely, load strictly, convert between libraries."""
 
 from .conversion import convert_checkpoint
-from .loading import load_backbone
+from .loading import load_backbone, require_fit
 from .reading import read_weights
 from .selection import select_backbone
 from .weights_only import load_training_checkpoint, use_safe_loading
@@ -11,6 +11,7 @@ __all__ = [
     'load_backbone',
     'load_training_checkpoint',
     'read_weights',
+    'require_fit',
     'select_backbone',
     'use_safe_loading',
 ]

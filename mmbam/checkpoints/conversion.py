@@ -7,6 +7,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from mmbam.utils.errors import InputError
+
 from .names import to_mmpretrain, to_timm
 from .reading import read_weights
 from .selection import is_head, select_backbone
@@ -36,7 +38,7 @@ def convert_checkpoint(
         dict[str, Tensor]: The weights as they were written.
     """
     if to not in FORMATS:
-        raise ValueError(f'to must be one of {FORMATS}, but got {to!r}.')
+        raise InputError(f'to must be one of {FORMATS}, but got {to!r}.')
     weights, source = select_backbone(read_weights(path), source)
     # CAFormer's final norm is in timm's head, and part of its features.
     weights = {
@@ -53,7 +55,7 @@ def convert_checkpoint(
         converted = {prefix + to_timm(name): weights[name] for name in weights}
         content = converted
     if not converted:
-        raise ValueError(f'The {source} in {str(path)!r} has no backbone to convert.')
+        raise InputError(f'The {source} in {str(path)!r} has no backbone to convert.')
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     torch.save(content, out)
     return converted

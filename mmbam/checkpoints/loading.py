@@ -9,6 +9,8 @@ import torch
 from mmpretrain.models.utils import resize_pos_embed
 from torch import Tensor, nn
 
+from mmbam.utils.errors import InputError
+
 from .names import to_timm
 from .reading import read_weights
 from .selection import is_head, select_backbone
@@ -35,42 +37,58 @@ def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -
     expected = backbone.state_dict()
     # Both sides by their names in timm, so that either may be of either library.
     places = {to_timm(name): name for name in expected}
-    fitted, left_over, misshapen = {}, [], []
+    fitted = {}
     for name, value in weights.items():
-        place = places.get(to_timm(name))
-        if place is None:
-            if not is_head(to_timm(name)):
-                left_over.append(name)
+        place = places.get(to_timm(name), name)
+        if place not in expected and is_head(to_timm(name)):
             continue
-        if place.split('.')[-1] == 'pos_embed':
+        if place in expected and place.split('.')[-1] == 'pos_embed':
             value = _fit_position_embedding(value, expected[place], backbone)
-        if value.shape != expected[place].shape:
-            shapes = tuple(value.shape), tuple(expected[place].shape)
-            misshapen.append(f'{place} {shapes[0]} for {shapes[1]}')
         fitted[place] = value
-    missing = [
-        name
-        for name in expected
-        # A counter that old files lack and that no output depends on.
-        if name not in fitted and not name.endswith('num_batches_tracked')
-    ]
-    complaints = [
-        f'{what} {", ".join(names)}'
-        for what, names in (
-            ('missing:', missing),
-            ('left over:', left_over),
-            ('of another shape:', misshapen),
-        )
-        if names
-    ]
-    if complaints:
-        raise ValueError(
+    differences = _differences(fitted, expected)
+    if differences:
+        raise InputError(
             f'The {source} in {str(path)!r} does not fit {type(backbone).__name__}; '
-            + '; '.join(complaints)
-            + '.'
+            f'{differences}.'
         )
     backbone.load_state_dict({**expected, **fitted})
     return source
+
+
+def require_fit(model: nn.Module, path: str | Path) -> None:
+    """Refuse a checkpoint that mmengine would load in part, with warnings.
+
+    Args:
+        model (nn.Module): The model that is to get the weights.
+        path (str | Path): The checkpoint; see :func:`read_weights`.
+    """
+    weights = read_weights(path)
+    weights = {name.removeprefix('module.'): w for name, w in weights.items()}
+    differences = _differences(weights, model.state_dict())
+    if differences:
+        raise InputError(
+            f'The weights in {str(path)!r} are not those of the '
+            f'{type(model).__name__} in the config; {differences}.'
+        )
+
+
+def _differences(weights: dict[str, Tensor], expected: dict[str, Tensor]) -> str:
+    """What keeps weights from being loaded; empty if nothing does."""
+    lists = {
+        'missing': [
+            name
+            for name in expected
+            # A counter that old files lack and that no output depends on.
+            if name not in weights and not name.endswith('num_batches_tracked')
+        ],
+        'left over': [name for name in weights if name not in expected],
+        'of another shape': [
+            f'{name} {tuple(value.shape)} for {tuple(expected[name].shape)}'
+            for name, value in weights.items()
+            if name in expected and value.shape != expected[name].shape
+        ],
+    }
+    return '; '.join(f'{k}: {", ".join(names)}' for k, names in lists.items() if names)
 
 
 def _fit_position_embedding(

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mmbam.utils.errors import InputError
+
 # Where training codes keep their state dict. The weights of a student and of a teacher
 # keep their names apart by these very words.
 _WRAPPERS = ('state_dict', 'model')
@@ -39,7 +41,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f'There is no checkpoint file {str(path)!r}.')
+        raise InputError(f'There is no checkpoint file {str(path)!r}.')
     content = _read(path)
     while isinstance(content, Mapping):
         weights = _tensors_of(content)
@@ -80,7 +82,7 @@ def _read(path: Path) -> Any:
             )
     # Damaged files raise about anything; the cause stays attached.
     except Exception as error:
-        raise ValueError(
+        raise InputError(
             f'{str(path)!r} is not a checkpoint that torch can read '
             f'({type(error).__name__}).'
         ) from error
@@ -92,7 +94,7 @@ def refuse_archive(path: Path) -> None:
     See CVE-2025-32434.
     """
     if _is_torchscript(path) or tarfile.is_tarfile(path):
-        raise ValueError(
+        raise InputError(
             f'{str(path)!r} is a TorchScript or tar archive, which cannot be read '
             'without running what is in it: save its state dict with torch.save.'
         )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from mmbam.utils.errors import InputError
+
 SOURCES = ('auto', 'teacher', 'student')
 
 
@@ -32,7 +34,7 @@ def select_backbone(
         ``'teacher'`` or ``'student'``.
     """
     if source not in SOURCES:
-        raise ValueError(f'source must be one of {SOURCES}, but got {source!r}.')
+        raise InputError(f'source must be one of {SOURCES}, but got {source!r}.')
     # By role, then by whether the name says that it is the backbone's.
     found = {role: {True: {}, False: {}} for role in ('student', 'teacher')}
     for name, value in weights.items():
@@ -45,13 +47,13 @@ def select_backbone(
     if source == 'auto':
         source = 'teacher' if average else 'student'
     if source == 'teacher' and not average:
-        raise ValueError(
+        raise InputError(
             "source='teacher' needs a teacher that is a moving average of the student, "
             f'but the checkpoint has {"a frozen one" if teacher else "none"}: use '
             "source='student' or 'auto'."
         )
     if source == 'student' and not student:
-        raise ValueError(
+        raise InputError(
             "source='student' needs weights of a student, but the checkpoint has only "
             "a teacher's: use source='teacher' or 'auto'."
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Callable
 
-import torch
 from mmengine.config import Config, DictAction
+from mmengine.dist import is_distributed
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -16,7 +17,8 @@ from mmbam.checkpoints.selection import SOURCES
 from mmbam.evaluation.features import extract_features
 from mmbam.evaluation.frozen import build_frozen, evaluation_dataset
 from mmbam.evaluation.loaders import build_loader
-from mmbam.utils.process_group import leave_group
+from mmbam.utils.errors import ExpectedError, InputError
+from mmbam.utils.process_group import fails_first, join_group, leave_group
 
 
 def evaluation_parser(description: str) -> argparse.ArgumentParser:
@@ -41,7 +43,7 @@ class FrozenFeatures:
 
     def __init__(self, args: argparse.Namespace) -> None:
         if args.size is not None and args.size < 1:
-            raise ValueError(f'--size must be at least 1, but got {args.size}.')
+            raise InputError(f'--size must be at least 1, but got {args.size}.')
         self.cfg = Config.fromfile(args.config)
         self.cfg.merge_from_dict(args.cfg_options)
         self.args = args
@@ -82,23 +84,51 @@ class FrozenFeatures:
         )
 
 
-def run_command(main: Callable[[], None]) -> None:
+def run_command(main: Callable[[], None], join: bool = True) -> None:
     """Run a command on each rank that torchrun started, or alone.
 
-    What the user got wrong is said in one sentence, without a traceback.
+    What the user got wrong is said in one sentence, once for all ranks. A bug keeps its
+    traceback.
+
+    Args:
+        main (Callable): The command.
+        join (bool): Whether to join the group of ranks before; a command that trains
+            leaves that to mmengine's runner. Defaults to True.
     """
-    distributed = int(os.environ.get('WORLD_SIZE', 1)) > 1
-    if distributed:
-        cuda = torch.cuda.is_available()
-        if cuda:
-            torch.cuda.set_device(int(os.environ['LOCAL_RANK']))
-        torch.distributed.init_process_group('nccl' if cuda else 'gloo')
+    if join:
+        join_group()
     try:
         main()
-    except (ValueError, FileNotFoundError) as error:
-        message = f'{os.path.basename(sys.argv[0])}: {error}'
-        if not distributed:
-            sys.exit(message)
-        print(message, file=sys.stderr, flush=True)
+    except Exception as error:
+        sentence = _sentence(error)
+        if not is_distributed():
+            if sentence is None:
+                raise
+            sys.exit(sentence if fails_first() else 1)
+        first = fails_first()
+        if sentence is None and (first or not isinstance(error, RuntimeError)):
+            traceback.print_exc()
+        elif first:
+            print(sentence, file=sys.stderr)
+        # Otherwise another rank has said why; its end also ends what this one waits for
+        # with a RuntimeError.
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(1)  # leaving a group in order waits for ranks that are gone
     leave_group()
+
+
+def _sentence(error: Exception) -> str | None:
+    """What to tell the user of an error that is no bug, or None for a bug."""
+    expected = isinstance(error, ExpectedError)
+    if expected or (isinstance(error, OSError) and _is_of_named_file(error)):
+        return f'{os.path.basename(sys.argv[0])}: {error}'
+    return None
+
+
+def _is_of_named_file(error: OSError) -> bool:
+    """Whether the command line names the file, or its folder, that the error is of."""
+    words = (word.rpartition('=')[2] for word in sys.argv[1:])
+    # mmengine's errors have the absolute path in their message alone.
+    text = os.path.abspath(str(error.filename)) if error.filename else str(error)
+    return any(word and os.path.abspath(word) in text for word in words)

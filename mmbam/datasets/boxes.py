@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class BoxTable:
@@ -74,3 +74,46 @@ class BoxTable:
     def read(self) -> Tensor:
         """Return a copy of all rows, of shape (length, 4)."""
         return self._boxes.clone()
+
+
+def boxes_from_heat_maps(
+    heat_maps: Tensor, threshold: float = 0.1, size: int | tuple[int, int] = 224
+) -> Tensor:
+    """Find the box around the warm part of each heat map, as in ContrastiveCrop.
+
+    Args:
+        heat_maps (Tensor): Heat maps of shape (n, h, w), of any range.
+        threshold (float): Limit above which a value counts as warm, once its map is
+            scaled to [0, 1]. Defaults to 0.1.
+        size (int | tuple[int, int]): Height and width to which the maps are upsampled,
+            bilinearly, before the threshold. Defaults to 224.
+
+    Returns:
+        Tensor: float32 boxes (h0, w0, h1, w1) in [0, 1], of shape (n, 4). A map that is
+        flat or not finite gives the whole image.
+    """
+    heat = heat_maps.float()
+    low, high = heat.flatten(1).amin(dim=1), heat.flatten(1).amax(dim=1)
+    span = high - low
+    # Smaller differences are rounding errors.
+    resolution = torch.finfo(heat.dtype).eps * 8
+    visible = span.isfinite() & (span > resolution * torch.maximum(-low, high))
+    scaled = (heat - low[:, None, None]) / span[:, None, None]
+    scaled = nn.functional.interpolate(
+        scaled[:, None], size=size, mode='bilinear', align_corners=False
+    )[:, 0]
+    warm = scaled > threshold
+    h0, h1 = _extent(warm.any(dim=2))
+    w0, w1 = _extent(warm.any(dim=1))
+    boxes = torch.stack((h0, w0, h1, w1), dim=1)
+    whole = boxes.new_tensor((0.0, 0.0, 1.0, 1.0))
+    return torch.where(visible[:, None], boxes, whole)
+
+
+def _extent(hit: Tensor) -> tuple[Tensor, Tensor]:
+    """Relative edges of the first and the last hit in each row (n, length)."""
+    length = hit.shape[1]
+    hit = hit.to(torch.uint8)
+    first = hit.argmax(dim=1)
+    last = length - hit.flip(1).argmax(dim=1)
+    return first.float() / length, last.float() / length

@@ -9,6 +9,8 @@ import cv2
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from mmbam.utils.errors import InputError
+
 SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.gif', '.ppm')
 
 #: First and last bytes of complete JPEG and PNG files.
@@ -29,14 +31,14 @@ def find_images(path: str | Path) -> list[Path]:
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise FileNotFoundError(f'There is no image or folder {str(path)!r}.')
+        raise InputError(f'There is no image or folder {str(path)!r}.')
     found = sorted(
         file
         for file in path.rglob('*')
         if file.suffix.lower() in SUFFIXES and file.is_file()
     )
     if not found:
-        raise ValueError(
+        raise InputError(
             f'The folder {str(path)!r} holds no images ({", ".join(SUFFIXES)}).'
         )
     return found
@@ -47,9 +49,9 @@ def read_image(path: str | Path) -> np.ndarray:
     try:
         return decode(Path(path).read_bytes())[..., ::-1]
     except FileNotFoundError:
-        raise FileNotFoundError(f'There is no image {str(path)!r}.') from None
+        raise InputError(f'There is no image {str(path)!r}.') from None
     except Exception as error:  # decoders raise errors of many types
-        raise ValueError(f'{str(path)!r} cannot be read: {error}.') from error
+        raise InputError(f'{str(path)!r} cannot be read: {error}.') from error
 
 
 def decode(content: bytes) -> np.ndarray:

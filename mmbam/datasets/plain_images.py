@@ -12,6 +12,8 @@ from mmengine.dataset import BaseDataset
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from mmbam.utils.errors import InputError
+
 from .leaves import walk_transforms
 from .transforms.resize import resize_bicubic
 from .transforms.seed_by_sample import SeedBySample
@@ -81,7 +83,7 @@ def _before_boxes(leaf: BaseDataset) -> list[Any]:
         # No transform here draws random numbers, so the caller's state must stay.
         if not isinstance(transform, SeedBySample):
             front.append(transform)
-    raise ValueError(
+    raise InputError(
         f'No transform of {type(leaf).__name__}.pipeline uses boxes: crop with '
         'mmbam.ContrastiveCrop, or leave out mmbam.LocalizeHook.'
     )

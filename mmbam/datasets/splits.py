@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from mmbam.utils.errors import InputError
+
 
 def balanced_split(
     labels: Sequence[int],
@@ -30,21 +32,21 @@ def balanced_split(
         others.
     """
     if (fraction is None) == (per_class is None):
-        raise ValueError('A split needs either fraction or per_class, and not both.')
+        raise InputError('A split needs either fraction or per_class, and not both.')
     if fraction is not None and not 0 < fraction < 1:
-        raise ValueError(f'fraction must be between 0 and 1, but got {fraction}.')
+        raise InputError(f'fraction must be between 0 and 1, but got {fraction}.')
     if per_class is not None and per_class < 1:
-        raise ValueError(f'per_class must be at least 1, but got {per_class}.')
+        raise InputError(f'per_class must be at least 1, but got {per_class}.')
     labels = np.asarray(labels)
     if len(labels) == 0:
-        raise ValueError('A split needs samples, but the data set is empty.')
+        raise InputError('A split needs samples, but the data set is empty.')
     rng = np.random.default_rng(seed)
     drawn = np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)
         need = 2 if per_class is None else per_class
         if len(members) < need:
-            raise ValueError(
+            raise InputError(
                 f'The split needs at least {need} samples of each class, but class '
                 f'{label} has {len(members)}.'
             )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import os
-import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
+from unittest import mock
 
-import torch.distributed as dist
+import torch
 from mmengine.config import Config
 
 SYNC_BN = ('SyncBN', 'MMSyncBN', 'mmcv.SyncBN', 'mmengine.SyncBN')
@@ -16,18 +16,18 @@ BACKENDS = ('nccl', 'cpu:gloo,cuda:nccl')
 
 
 def adapt_to_cpu(cfg: Config) -> list[str]:
-    """Replace what needs a GPU by what does not, in place.
+    """Replace the settings that need a GPU, in place.
 
     Args:
         cfg (Config): The config of a run, with its ``launcher``.
 
     Returns:
-        list[str]: A sentence for each thing that was replaced.
+        list[str]: A sentence for each change.
     """
     changes = []
     wrapper = cfg.get('optim_wrapper') or {}
     if wrapper.get('type') in AMP:
-        # Not bfloat16, which few CPUs can compute with: it may take many times longer.
+        # Not bfloat16, which most CPUs only emulate, many times slower.
         set_optim_wrapper(wrapper, 'OptimWrapper')
         changes.append('No GPU: float32 instead of mixed precision.')
     if cfg.get('launcher', 'none') == 'none':
@@ -42,14 +42,13 @@ def adapt_to_cpu(cfg: Config) -> list[str]:
     replaced = _replace_sync_bn(cfg.get('model'))
     if cfg.pop('sync_bn', None) or replaced:
         changes.append(
-            'No GPU: batch norm is not synchronised, because SyncBatchNorm works on '
-            'GPUs alone.'
+            'No GPU: batch norm is not synchronized, because SyncBatchNorm needs one.'
         )
     return changes
 
 
 def set_optim_wrapper(wrapper: dict[str, Any], kind: str) -> None:
-    """Give an ``optim_wrapper`` a type that knows no loss scale.
+    """Change the type of an ``optim_wrapper`` to one without a loss scale.
 
     Args:
         wrapper (dict): The config's ``optim_wrapper``, changed in place.
@@ -78,30 +77,12 @@ def _replace_sync_bn(node: Any) -> bool:
     return replaced
 
 
-def init_cpu_group(launcher: str, backend: str = 'gloo', **kwargs: Any) -> None:
-    """Join the process group; mmengine's way of doing it selects a GPU first.
+@contextmanager
+def select_no_gpu(active: bool = True) -> Iterator[None]:
+    """Let mmengine's ``init_dist`` work without a GPU, which it selects in any case.
 
     Args:
-        launcher (str): ``pytorch``, ``slurm`` or ``mpi``: who set the variables.
-        backend (str): Backend of torch.distributed. Defaults to 'gloo'.
-        **kwargs: Other values of the config's ``dist_cfg``; of these, ``timeout``
-            (seconds) counts.
+        active (bool): Whether there is no GPU. Defaults to True.
     """
-    env = os.environ
-    if launcher == 'slurm':
-        env['RANK'], env['WORLD_SIZE'] = env['SLURM_PROCID'], env['SLURM_NTASKS']
-        env['LOCAL_RANK'] = env.get('SLURM_LOCALID', '0')
-        if 'MASTER_ADDR' not in env:
-            command = ['scontrol', 'show', 'hostname', env['SLURM_NODELIST']]
-            env['MASTER_ADDR'] = subprocess.check_output(command, text=True).split()[0]
-    elif launcher == 'mpi':
-        env['RANK'] = env['OMPI_COMM_WORLD_RANK']
-        env['WORLD_SIZE'] = env['OMPI_COMM_WORLD_SIZE']
-        env['LOCAL_RANK'] = env['OMPI_COMM_WORLD_LOCAL_RANK']
-    env.setdefault('MASTER_PORT', '29500')
-    timeout = kwargs.get('timeout')
-    if timeout is not None:
-        timeout = datetime.timedelta(seconds=timeout)
-        dist.init_process_group(backend, timeout=timeout)
-    else:
-        dist.init_process_group(backend)
+    with mock.patch.object(torch.cuda, 'set_device') if active else nullcontext():
+        yield

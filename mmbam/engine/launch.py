@@ -1,7 +1,7 @@
 """From a config file and a command line to a runner.
 
-For configs of any OpenMMLab project; ``tools/train.py`` and ``tools/test.py`` are thin
-shells over this. What the user can get wrong ends in one sentence.
+For configs of any OpenMMLab project: ``tools/train.py`` and ``tools/test.py`` only
+parse, call this and print.
 """
 
 from __future__ import annotations
@@ -13,31 +13,37 @@ from typing import Any
 
 from mmengine.config import Config, DictAction
 from mmengine.device import get_device
+from mmengine.dist import master_only
+from mmengine.hooks import LoggerHook
 from mmengine.registry import RUNNERS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmbam.checkpoints import read_weights, use_safe_loading
+from mmbam.checkpoints import require_fit, use_safe_loading
 from mmbam.utils.errors import InputError, input_errors
 from mmbam.utils.model import unwrap
 from mmbam.utils.versions import require_dense
 
-from .cpu import AMP, adapt_to_cpu, init_cpu_group, set_optim_wrapper
+from .cpu import AMP, adapt_to_cpu, select_no_gpu, set_optim_wrapper
 
 AUTOCAST = 'mmbam.AutocastOptimWrapper'
-# What each launcher tells its processes by.
+# Environment variables that each launcher sets for its processes.
 VARIABLES = {
     'none': (),
     'pytorch': ('RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT'),
-    'slurm': ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_NODELIST'),
+    'slurm': ('SLURM_PROCID', 'SLURM_NTASKS', 'SLURM_NODELIST', 'SLURM_LOCALID'),
     'mpi': ('OMPI_COMM_WORLD_RANK', 'OMPI_COMM_WORLD_SIZE', 'MASTER_ADDR'),
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that training and testing share.
+def parse(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, Config]:
+    """Parse the command line, with the arguments that training and testing share.
 
     Args:
-        parser (argparse.ArgumentParser): Where to.
+        parser (argparse.ArgumentParser): The parser of the command, with its
+            arguments.
+
+    Returns:
+        tuple[argparse.Namespace, Config]: The arguments, and the config that they name.
     """
     parser.add_argument(
         '--work-dir', help='for logs and checkpoints [./work_dirs/<name of config>]'
@@ -50,11 +56,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='KEY=VALUE',
         help='override the config: a.b=1 c=[1,2]',
     )
-    parser.add_argument('--launcher', choices=list(VARIABLES), default='none')
+    parser.add_argument(
+        '--launcher',
+        choices=list(VARIABLES),
+        default='none',
+        help='what started the processes [none]',
+    )
     # torchrun sets the variable instead; older launchers pass this.
     parser.add_argument(
         '--local_rank', '--local-rank', type=int, default=0, help=argparse.SUPPRESS
     )
+    args = parser.parse_args()
+    of_mpi = os.environ.get('OMPI_COMM_WORLD_LOCAL_RANK')
+    local_rank = os.environ.get('SLURM_LOCALID') if args.launcher == 'slurm' else of_mpi
+    os.environ.setdefault('LOCAL_RANK', local_rank or str(args.local_rank))
+    cfg = load_config(args.config, args.work_dir, args.cfg_options, args.launcher)
+    return args, cfg
 
 
 def load_config(
@@ -67,31 +84,29 @@ def load_config(
 
     Args:
         path (str): The config file.
-        work_dir (str, optional): Overrides the config's. Without either it is
-            ``./work_dirs/<name of the config>``. Defaults to None.
+        work_dir (str, optional): Folder for logs and checkpoints. Defaults to None: the
+            config's, or else ``./work_dirs/<name of the config>``.
         cfg_options (dict, optional): Other values to override. Defaults to None.
         launcher (str): 'none', 'pytorch', 'slurm' or 'mpi'. Defaults to 'none'.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ImportError: The config needs a package that does not fit.
-        ValueError: The launcher did not set what it should have.
+        InputError: There is no such file, the config needs a package that is missing
+            or does not fit, or the launcher did not set its variables.
     """
     if not Path(path).is_file():
-        raise FileNotFoundError(f'Config file not found: {path}')
+        raise InputError(f'Config file not found: {path}')
     missing = [name for name in VARIABLES[launcher] if name not in os.environ]
     if missing:
-        raise ValueError(
-            f'--launcher {launcher} needs the variables that {launcher} sets, of which '
-            f'{", ".join(missing)} are missing: start through tools/dist_train.sh, '
+        raise InputError(
+            f'--launcher {launcher} needs variables that {launcher} sets, but these '
+            f'are missing: {", ".join(missing)}. Start through tools/dist_train.sh, '
             'tools/dist_test.sh or tools/slurm_train.sh.'
         )
-    cfg = Config.fromfile(path)
-    if cfg_options:
-        cfg.merge_from_dict(cfg_options)
-    scope = cfg.get('default_scope')
-    if scope in ('mmdet', 'mmseg'):
-        require_dense(scope)
+    with input_errors((OSError, ImportError), of=path):
+        cfg = Config.fromfile(path)
+        cfg.merge_from_dict(cfg_options or {})
+        if cfg.get('default_scope') in ('mmdet', 'mmseg'):
+            require_dense(cfg.default_scope)
     cfg.launcher = launcher
     cfg.work_dir = (
         work_dir or cfg.get('work_dir') or str(Path('work_dirs', Path(path).stem))
@@ -102,8 +117,8 @@ def load_config(
 def set_amp(cfg: Config) -> None:
     """Train in mixed precision.
 
-    On a GPU the config's ``optim_wrapper.dtype`` ('float16' or 'bfloat16') decides the
-    type of numbers, torch if there is none; without a GPU it is bfloat16.
+    On a GPU, numbers have the type ``optim_wrapper.dtype`` of the config ('float16' or
+    'bfloat16'), or torch's choice without one. Without a GPU they are bfloat16.
 
     Args:
         cfg (Config): Changed in place.
@@ -111,8 +126,8 @@ def set_amp(cfg: Config) -> None:
     wrapper = cfg.optim_wrapper
     kind = wrapper.get('type', 'OptimWrapper')
     if kind not in ('OptimWrapper', AUTOCAST, *AMP):
-        raise ValueError(
-            f'--amp can replace an optim_wrapper of type OptimWrapper, not of {kind}.'
+        raise InputError(
+            f'--amp can replace an optim_wrapper of type OptimWrapper, but got {kind}.'
         )
     if get_device() == 'cpu':
         set_optim_wrapper(wrapper, AUTOCAST)
@@ -128,9 +143,9 @@ def set_auto_scale_lr(cfg: Config) -> None:
         cfg (Config): Changed in place.
     """
     if 'base_batch_size' not in cfg.get('auto_scale_lr', {}):
-        raise ValueError(
+        raise InputError(
             '--auto-scale-lr needs auto_scale_lr=dict(base_batch_size=...) in the '
-            f'config, and {cfg.filename} has none.'
+            f'config, but {cfg.filename} has none.'
         )
     cfg.auto_scale_lr.enable = True
 
@@ -146,21 +161,26 @@ def set_resume(cfg: Config, checkpoint: str) -> None:
     cfg.load_from = None if checkpoint == 'auto' else require_checkpoint(checkpoint)
 
 
-def set_test(cfg: Config, checkpoint: str, out: str | None = None) -> None:
+def set_test(
+    cfg: Config, checkpoint: str, out: str | None = None, amp: bool = False
+) -> None:
     """Test a checkpoint.
 
     Args:
         cfg (Config): Changed in place.
         checkpoint (str): File or address of the weights.
         out (str, optional): Pickle file for the predictions. Defaults to None.
+        amp (bool): Whether to test in mixed precision. Defaults to False.
     """
     if cfg.get('test_dataloader') is None:
-        raise ValueError(f'{cfg.filename} has no test_dataloader: nothing to test.')
+        raise InputError(f'{cfg.filename} has no test_dataloader.')
     cfg.load_from = require_checkpoint(checkpoint)
+    if amp:
+        cfg.test_cfg.fp16 = True  # mmengine's name for any mixed precision
     if out is None:
         return
     if not out.endswith(('.pkl', '.pickle')):
-        raise ValueError(f'--out must end with .pkl or .pickle, got {out}.')
+        raise InputError(f'--out must end with .pkl or .pickle, but got {out}.')
     metrics = cfg.test_evaluator
     if not isinstance(metrics, (list, tuple)):
         metrics = [metrics]
@@ -168,7 +188,7 @@ def set_test(cfg: Config, checkpoint: str, out: str | None = None) -> None:
 
 
 def set_wrapper(cfg: Config) -> None:
-    """Let processes share gradients the way that takes least memory.
+    """Let processes share gradients in the way that takes least memory.
 
     Args:
         cfg (Config): Changed in place, unless it has a ``model_wrapper_cfg``.
@@ -176,7 +196,7 @@ def set_wrapper(cfg: Config) -> None:
     if cfg.launcher != 'none' and not cfg.get('model_wrapper_cfg'):
         cfg.model_wrapper_cfg = dict(
             type='MMDistributedDataParallel',
-            # What mmengine's runner has without a config:
+            # The defaults of mmengine's runner,
             broadcast_buffers=False,
             find_unused_parameters=cfg.get('find_unused_parameters', False),
             # and gradients in memory once instead of twice.
@@ -185,20 +205,20 @@ def set_wrapper(cfg: Config) -> None:
 
 
 def require_checkpoint(checkpoint: str) -> str:
-    """Return the checkpoint's name if it can be there.
+    """Return the name of a checkpoint, or refuse it if there is no such file.
 
     Args:
-        checkpoint (str): A file, or an address (``https://...``), which is not tried.
+        checkpoint (str): A file, or an address (``https://...``), which is not checked.
     """
     if '://' not in checkpoint and not Path(checkpoint).is_file():
-        raise FileNotFoundError(f'Checkpoint not found: {checkpoint}')
+        raise InputError(f'Checkpoint not found: {checkpoint}')
     return checkpoint
 
 
 def build_runner(cfg: Config) -> Runner:
     """Build the runner, for CPU processes if there is no accelerator.
 
-    From here on this process loads no file or http address that could run code.
+    From here on, this process loads no file or http address that could run code.
 
     Args:
         cfg (Config): From :func:`load_config`.
@@ -208,27 +228,27 @@ def build_runner(cfg: Config) -> Runner:
     """
     use_safe_loading()
     set_wrapper(cfg)
-    changes = []
-    if get_device() == 'cpu':
-        changes = adapt_to_cpu(cfg)
-        if cfg.launcher != 'none':
-            init_cpu_group(cfg.launcher, **cfg.env_cfg.dist_cfg)
-    with input_errors((ValueError, OSError)):
+    on_cpu = get_device() == 'cpu'
+    changes = adapt_to_cpu(cfg) if on_cpu else []
+    with input_errors((ValueError, OSError)), select_no_gpu(on_cpu):
         runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    for hook in runner.hooks:
+        if isinstance(hook, LoggerHook):
+            # mmengine lets all ranks write the results of a test into one file.
+            hook.after_test_epoch = master_only(hook.after_test_epoch)
     for change in changes:
         runner.logger.info(change)
     return runner
 
 
 def train(runner: Runner) -> None:
-    """Train, after a look at what the user gave.
+    """Check the data and the checkpoint to resume from, then train.
 
     Args:
         runner (Runner): From :func:`build_runner`.
 
     Raises:
-        InputError: A data set is not there or not in order, or the checkpoint to go on
-            from does not fit.
+        InputError: A data set is missing or broken, or the checkpoint does not fit.
     """
     with input_errors(of=_unreadable(runner, 'train')):
         runner.train_loop  # noqa: B018 (builds the data set)
@@ -241,61 +261,27 @@ def train(runner: Runner) -> None:
         )
     with input_errors(of=_unreadable(runner, 'val')):
         runner.val_loop  # noqa: B018
-    if runner.cfg.get('resume') and runner.cfg.get('load_from'):
-        require_fit(runner, runner.cfg.load_from)
+    if runner.cfg.get('resume'):
+        _check_weights(runner)
     runner.train()
 
 
 def test(runner: Runner) -> None:
-    """Test, after a look at what the user gave; see :func:`train`.
+    """Check the data and the checkpoint, then test; see :func:`train`.
 
     Args:
         runner (Runner): From :func:`build_runner`.
     """
     with input_errors(of=_unreadable(runner, 'test')):
         runner.test_loop  # noqa: B018
-    require_fit(runner, runner.cfg.load_from)
+    _check_weights(runner)
     runner.test()
 
 
-def require_fit(runner: Runner, checkpoint: str) -> None:
-    """Refuse a checkpoint that mmengine would load in part, with warnings.
-
-    Args:
-        runner (Runner): Whose model is to get the weights.
-        checkpoint (str): A file; an address is not tried.
-    """
-    if '://' in checkpoint:
-        return
-    with input_errors():
-        weights = read_weights(checkpoint)
-    weights = {name.removeprefix('module.'): w for name, w in weights.items()}
-    model = unwrap(runner.model)
-    expected = model.state_dict()
-    differences = dict(
-        missing=[
-            name
-            for name in expected
-            # A counter that old files lack and that no output depends on.
-            if name not in weights and not name.endswith('num_batches_tracked')
-        ],
-        left_over=[name for name in weights if name not in expected],
-        misshapen=[
-            name
-            for name, value in weights.items()
-            if name in expected and value.shape != expected[name].shape
-        ],
-    )
-    complaints = [
-        f'{len(names)} {what.replace("_", " ")} ({_some(names)})'
-        for what, names in differences.items()
-        if names
-    ]
-    if complaints:
-        raise InputError(
-            f'The weights in {checkpoint!r} are not those of the {type(model).__name__}'
-            f' in {runner.cfg.filename!r}: {", ".join(complaints)}.'
-        )
+def _check_weights(runner: Runner) -> None:
+    checkpoint = runner.cfg.get('load_from')
+    if checkpoint and '://' not in checkpoint:
+        require_fit(unwrap(runner.model), checkpoint)
 
 
 def _unreadable(runner: Runner, split: str) -> str:
@@ -303,7 +289,3 @@ def _unreadable(runner: Runner, split: str) -> str:
     root = loader.get('dataset', {}).get('data_root')
     name = dict(train='training', val='validation', test='test')[split]
     return f'The {name} data{f" in {root!r}" if root else ""} cannot be read'
-
-
-def _some(names: list[str], number: int = 3) -> str:
-    return ', '.join(names[:number]) + (', ...' if len(names) > number else '')

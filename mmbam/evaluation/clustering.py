@@ -1,4 +1,4 @@
-"""How well k-means finds the classes again (the paper's appendix I)."""
+"""Agreement of k-means clusters with the classes (the paper's appendix I)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 from mmengine.dist import all_gather_object, get_dist_info
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor
+
+from mmbam.utils.errors import InputError
 
 NUM_CLASSES = (10, 20, 40, 80, 160)
 
@@ -25,18 +25,18 @@ def cluster_scores(
     The ranks share the draws; each draw depends on its own seed alone.
 
     Args:
-        features (Tensor): Of shape (N, d), the same on every rank.
-        labels (Tensor): Of shape (N,).
+        features (Tensor): Features of shape (N, d), the same on every rank.
+        labels (Tensor): Labels of shape (N,).
         num_classes (Sequence[int], optional): Numbers t of classes to draw; k-means
-            looks for t clusters among their samples. Defaults to None: those of
-            10, 20, 40, 80 and 160 that the data has, or all its classes if it has fewer
-            than 10.
-        draws (int): How often to draw for each t. Defaults to 10.
-        seed (int): Of the draws and of k-means. Defaults to 0.
+            looks for t clusters among their samples. Defaults to None: those of 10, 20,
+            40, 80 and 160 that do not exceed the data's number of classes, or all its
+            classes if there are fewer than 10.
+        draws (int): Number of draws for each t. Defaults to 10.
+        seed (int): Seed of the draws and of k-means. Defaults to 0.
 
     Returns:
         dict[int, dict[str, float]]: For each t the mean and the standard deviation over
-        the draws of the normalised mutual information and the adjusted Rand index, both
+        the draws of the normalized mutual information and the adjusted Rand index, both
         in per cent: ``nmi``, ``nmi_std``, ``ari``, ``ari_std``.
     """
     if len(features) != len(labels):
@@ -45,18 +45,18 @@ def cluster_scores(
             f'{len(features)} features and {len(labels)} labels.'
         )
     if draws < 1:
-        raise ValueError(f'draws must be at least 1, but got {draws}.')
+        raise InputError(f'draws must be at least 1, but got {draws}.')
     x, y = features.cpu().numpy(), labels.cpu().numpy()
     classes = np.unique(y)
     if len(classes) < 2:
-        raise ValueError(
+        raise InputError(
             f'Clustering needs at least 2 classes, but the data has {len(classes)}.'
         )
     if num_classes is None:
         num_classes = [t for t in NUM_CLASSES if t <= len(classes)] or [len(classes)]
     for t in num_classes:
         if not 2 <= t <= len(classes):
-            raise ValueError(
+            raise InputError(
                 f'num_classes must be from 2 to the {len(classes)} classes of the '
                 f'data, but one is {t}.'
             )
@@ -79,6 +79,10 @@ def cluster_scores(
 def _score(
     x: np.ndarray, y: np.ndarray, classes: np.ndarray, t: int, draw: int, seed: int
 ) -> tuple[float, float]:
+    # Late, because hooks import this package and do not need scikit-learn.
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
     rng = np.random.default_rng([seed, t, draw])
     chosen = np.isin(y, rng.choice(classes, t, replace=False))
     means = KMeans(t, n_init=1, random_state=int(rng.integers(2**31)))

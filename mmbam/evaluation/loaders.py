@@ -1,4 +1,4 @@
-"""Loaders that read a data set once, in its order."""
+"""Loaders that read a data set once, in order."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ def build_loader(
 
     Args:
         dataset (dict | Dataset): A data set or its config.
-        batch_size (int): Images per step and rank. Defaults to 64.
-        num_workers (int): Worker processes per rank. Defaults to 2.
-        fraction (float): Share of the samples to read, in (0, 1], rounded up. They are
-            drawn without regard to their labels. Defaults to 1.0.
-        seed (int): Of that draw: the same samples every time and on every rank.
-            Defaults to 0.
+        batch_size (int): Number of images per batch and rank. Defaults to 64.
+        num_workers (int): Number of worker processes per rank. Defaults to 2.
+        fraction (float): Share of the samples to read, in (0, 1], rounded up and drawn
+            regardless of the labels. Defaults to 1.0.
+        seed (int): Seed of that draw, which is the same on every rank. Defaults to 0.
 
     Returns:
-        DataLoader: Batches in the order of the data set, shared among the ranks.
+        DataLoader: Loader of the data set in order, shared among the ranks.
     """
     if not 0 < fraction <= 1:
-        raise ValueError(f'fraction must be in (0, 1], but got {fraction}.')
+        raise InputError(f'fraction must be in (0, 1], but got {fraction}.')
     if isinstance(dataset, dict):
         dataset = build_dataset(dataset)
     if len(dataset) == 0:
@@ -44,23 +43,24 @@ def build_loader(
         chosen = torch.randperm(len(dataset), generator=generator)
         chosen = chosen[: math.ceil(fraction * len(dataset))].sort().values
         dataset = Subset(dataset, chosen.tolist())
-    return DataLoader(
-        dataset,
-        batch_size=batch_size,
-        sampler=DefaultSampler(dataset, shuffle=False, seed=seed),
-        num_workers=num_workers,
-        collate_fn=default_collate,
-    )
+    with input_errors((ValueError,)):  # of batch_size and num_workers
+        return DataLoader(
+            dataset,
+            batch_size=batch_size,
+            sampler=DefaultSampler(dataset, shuffle=False, seed=seed),
+            num_workers=num_workers,
+            collate_fn=default_collate,
+        )
 
 
 def build_dataset(cfg: dict) -> Dataset:
     """Build a data set.
 
     Args:
-        cfg (dict): Its config.
+        cfg (dict): Config of the data set.
 
     Raises:
-        InputError: The images or lists are not there, or not as the data set expects.
+        InputError: If images or lists are missing, or not as the data set expects.
     """
     with input_errors(of=f'{cfg["type"]} in {cfg.get("data_root") or "its folder"!r}'):
         return DATASETS.build(cfg)

@@ -1,4 +1,4 @@
-"""What the user gave is wrong, and one sentence says so."""
+"""Errors whose one sentence is enough: commands show them without a traceback."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class InputError(ValueError, FileNotFoundError):
-    """A folder, file, checkpoint or config of the user does not fit.
+class ExpectedError(Exception):
+    """An error that is no bug; its message says all that the user needs."""
 
-    Its message is enough: commands show it without a traceback. It is both of the
-    errors that Python has for this, so that either may be expected.
+
+class InputError(ExpectedError, ValueError, FileNotFoundError):
+    """A folder, file, checkpoint, config or option of the user is wrong.
+
+    Subclasses both, so that existing ``except`` clauses keep working.
     """
 
 
-# OpenMMLab's data sets refuse what they were given by any of these.
+# What OpenMMLab's data sets raise for wrong arguments and files.
 REFUSALS = (OSError, ValueError, RuntimeError, AssertionError)
-# What comes out of mmengine when it packs a data set that has nothing in it.
+# mmengine's message when it packs an empty data set.
 _EMPTY = 'need at least one array to concatenate'
 
 
@@ -24,14 +27,14 @@ _EMPTY = 'need at least one array to concatenate'
 def input_errors(
     kinds: tuple[type[Exception], ...] = REFUSALS, of: str = ''
 ) -> Iterator[None]:
-    """Turn the errors by which libraries refuse what they were given into InputError.
+    """Turn the errors that libraries raise for wrong input into InputError.
 
-    What only a bug raises (TypeError, AttributeError ...) passes as it is.
+    Errors that only a bug raises (TypeError, AttributeError ...) pass unchanged.
 
     Args:
         kinds (tuple[type[Exception], ...]): Errors to turn. Defaults to OSError,
             ValueError, RuntimeError and AssertionError.
-        of (str): What was wrong, put in front of the message. Defaults to none.
+        of (str): Subject to put in front of the message. Defaults to none.
     """
     try:
         yield
@@ -47,5 +50,5 @@ def _sentence(error: Exception) -> str:
         return f'there is no {str(error.filename)!r}.'
     if str(error) == _EMPTY:
         return 'there is no image, or none with an object of the classes in the config.'
-    # One line, whatever the library made of it.
+    # Some libraries write several lines.
     return ' '.join(str(error).split()) or type(error).__name__

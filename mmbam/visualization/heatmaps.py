@@ -1,4 +1,4 @@
-"""Where a network looks, laid over the images."""
+"""Heat maps of networks, laid over the images."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torch import Tensor
 def draw_heat_maps(
     images: np.ndarray, heat_maps: Mapping[str, Tensor], path: str | Path, title: str
 ) -> None:
-    """Draw a row of images, and below it a row of overlays for every network.
+    """Draw a row of images, and below it one row of overlays for each network.
 
     Args:
         images (np.ndarray): RGB images of uint8, shape (n, h, w, 3).
-        heat_maps (Mapping[str, Tensor]): Heat maps (n, h', w') of each network, as
-            :func:`mmbam.models.heat_map` returns them, under its name.
-        path (str | Path): PNG to write.
-        title (str): Of the figure.
+        heat_maps (Mapping[str, Tensor]): Heat maps (n, h', w') by the name of the
+            network, as :func:`mmbam.models.heat_map` returns them.
+        path (str | Path): PNG file to write.
+        title (str): Title of the figure.
     """
     count = len(images)
     figure = Figure(

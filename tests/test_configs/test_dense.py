@@ -17,9 +17,9 @@ from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import Runner
 
 from mmbam.checkpoints import load_training_checkpoint
+from mmbam.datasets.coco import encode_mask
 from mmbam.demo.world import make_world
 from mmbam.demo.world.coco_categories import COCO_CATEGORIES
-from mmbam.demo.world.layouts import mask_to_box, mask_to_rle
 from mmbam.engine.launch import build_runner, load_config, set_test, train
 from mmbam.utils.errors import InputError
 
@@ -319,9 +319,9 @@ def write_scenes(root: Path, sizes: list[tuple[int, int]], annotate=True) -> dic
                         id=i + 1,
                         image_id=i,
                         category_id=4,
-                        bbox=mask_to_box(mask),
+                        bbox=cv2.boundingRect(mask.astype(np.uint8)),
                         area=int(mask.sum()),
-                        segmentation=mask_to_rle(mask),
+                        segmentation=encode_mask(mask),
                         iscrowd=0,
                     )
                 )

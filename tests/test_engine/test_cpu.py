@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch.distributed as dist
 from mmengine.config import Config
+from mmengine.dist import init_dist
 
-from mmbam.engine.cpu import adapt_to_cpu, init_cpu_group
+from mmbam.engine.cpu import adapt_to_cpu, select_no_gpu
 
 
 def gpu_config(launcher: str) -> Config:
@@ -77,7 +78,8 @@ def test_every_launcher_joins_the_group(launcher, variables, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv('MASTER_ADDR', '127.0.0.1')
     monkeypatch.setenv('MASTER_PORT', '0')
-    init_cpu_group(launcher, timeout=30)
+    with select_no_gpu():
+        init_dist(launcher, 'gloo', timeout=30)
     try:
         assert dist.get_backend() == 'gloo'
         assert (dist.get_rank(), dist.get_world_size()) == (0, 1)

@@ -48,7 +48,7 @@ def test_missing_files_are_named(config):
 
 def test_a_launcher_that_did_not_launch_is_named(config, monkeypatch):
     monkeypatch.delenv('RANK', raising=False)
-    with pytest.raises(ValueError, match='pytorch needs .*RANK.*/dist_train.sh'):
+    with pytest.raises(ValueError, match='pytorch needs .*: RANK, .*/dist_train.sh'):
         launch.load_config(config, launcher='pytorch')
 
 
@@ -89,7 +89,7 @@ def test_amp(config, device, before, after, monkeypatch):
 def test_amp_does_not_replace_what_it_does_not_know(config):
     options = {'optim_wrapper.type': 'DeepSpeedOptimWrapper'}
     cfg = launch.load_config(config, cfg_options=options)
-    with pytest.raises(ValueError, match='not of DeepSpeedOptimWrapper'):
+    with pytest.raises(ValueError, match='but got DeepSpeedOptimWrapper'):
         launch.set_amp(cfg)
 
 
@@ -114,7 +114,7 @@ def test_resume_from_the_latest_or_from_a_file(config, tmp_path):
 
 def test_testing_needs_something_to_test(config):
     cfg = launch.load_config(config, cfg_options=dict(test_dataloader=None))
-    with pytest.raises(ValueError, match='no test_dataloader: nothing to test'):
+    with pytest.raises(ValueError, match='small.py has no test_dataloader'):
         launch.set_test(cfg, 'https://somewhere/weights.pth')
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mmbam.datasets.boxes import BoxTable
+from mmbam.utils.errors import InputError
 
 from .window import Box
 
@@ -18,7 +19,7 @@ class BoxedCrop:
     def init_boxes(self, alpha: float, box: str | Sequence[float] | None) -> None:
         """Check and keep the arguments that both crops share."""
         if not alpha > 0:
-            raise ValueError(f'alpha must be above 0, got {alpha}')
+            raise InputError(f'alpha must be above 0, got {alpha}')
         self.alpha = float(alpha)
         self.box = check_box(box)
         self.boxes: BoxTable | None = None
@@ -30,7 +31,7 @@ class BoxedCrop:
             table (BoxTable): Box or None for each ``sample_idx``.
         """
         if self.box is not None:
-            raise ValueError(
+            raise InputError(
                 f'This crop has the fixed box {self.box} and takes no table of boxes: '
                 'remove its `box` argument, or remove mmbam.LocalizeHook'
             )
@@ -41,7 +42,7 @@ class BoxedCrop:
         if self.boxes is None:
             return self.box
         if 'sample_idx' not in results:
-            raise ValueError(
+            raise InputError(
                 "A crop with a table of boxes needs results['sample_idx'] to find the "
                 "sample's box; mmengine's BaseDataset sets it, this data set does not"
             )
@@ -59,12 +60,12 @@ def check_box(box: str | Sequence[float] | None) -> Box | None:
         return None
     if isinstance(box, str):
         if box != 'center':
-            raise ValueError(
+            raise InputError(
                 f"box must be 'center', (h0, w0, h1, w1) or None, got {box!r}"
             )
         return CENTER_BOX
     if len(box) != 4 or not (0 <= box[0] <= box[2] <= 1 and 0 <= box[1] <= box[3] <= 1):
-        raise ValueError(
+        raise InputError(
             'box must be (h0, w0, h1, w1) in [0, 1] with h0 <= h1 and w0 <= w1, '
             f'got {tuple(box)}'
         )

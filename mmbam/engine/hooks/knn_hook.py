@@ -55,20 +55,20 @@ class KNNHook(Hook):
         seed: int = 0,
     ) -> None:
         if interval < 1 or k < 1:
-            raise ValueError(
+            raise InputError(
                 'interval and k of KNNHook must be at least 1, but got '
                 f'interval={interval} and k={k}.'
             )
         if not 0 < fraction <= 1:
-            raise ValueError(
+            raise InputError(
                 f'fraction of KNNHook must be in (0, 1], but got {fraction}.'
             )
         if temperature <= 0:
-            raise ValueError(
+            raise InputError(
                 f'temperature of KNNHook must be above 0, but got {temperature}.'
             )
         if of not in ('student', 'teacher'):
-            raise ValueError(
+            raise InputError(
                 f"of of KNNHook must be 'student' or 'teacher', but got {of!r}."
             )
         self.train_dataset = train_dataset
@@ -145,7 +145,7 @@ class KNNHook(Hook):
         model = unwrap(model)
         name = 'backbone' if self.of == 'student' else 'target_backbone'
         if not hasattr(model, name):
-            raise ValueError(
+            raise InputError(
                 f'KNNHook with of={self.of!r} needs a model with .{name}, but '
                 f'{type(model).__name__} has none.'
             )

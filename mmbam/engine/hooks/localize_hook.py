@@ -14,6 +14,7 @@ from mmbam.datasets.leaves import hand_to_transforms, leaf_datasets
 from mmbam.datasets.plain_images import PlainImages
 from mmbam.engine.localize import localize
 from mmbam.registry import HOOKS
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import unwrap
 
 KEY = 'mmbam_boxes'
@@ -60,12 +61,12 @@ class LocalizeHook(Hook):
             lowest['num_workers'], given['num_workers'] = 0, num_workers
         for name, value in given.items():
             if not isinstance(value, int) or value < lowest[name]:
-                raise ValueError(
+                raise InputError(
                     f'{name} must be an integer of at least {lowest[name]}, '
                     f'but got {value!r}.'
                 )
         if not 0 <= threshold < 1:
-            raise ValueError(f'threshold must be in [0, 1), but got {threshold}.')
+            raise InputError(f'threshold must be in [0, 1), but got {threshold}.')
         self.start_epoch = start_epoch
         self.interval = interval
         self.image_size = image_size
@@ -118,7 +119,7 @@ class LocalizeHook(Hook):
 
     def _restore(self, loaded: dict) -> None:
         if list(loaded['lengths']) != self._images.lengths:
-            raise ValueError(
+            raise InputError(
                 "The checkpoint's boxes are of training sets with "
                 f'{list(loaded["lengths"])} images, but this run trains on '
                 f'{self._images.lengths}: resume with the same data, or start a new '

@@ -16,13 +16,14 @@ from mmbam.evaluation.features import gather_rows
 from mmbam.evaluation.similarity import pair_similarities
 from mmbam.models.teacher import FrozenTeacher
 from mmbam.registry import HOOKS
+from mmbam.utils.errors import ExpectedError, InputError
 from mmbam.utils.model import unwrap
 
 from .collapse import CollapseAlarm, Signs
 
 
-class TrainingCollapsed(RuntimeError):
-    """Raised to end a run that has nothing more to learn."""
+class TrainingCollapsed(ExpectedError, RuntimeError):
+    """Ends a run that has nothing more to learn."""
 
 
 @HOOKS.register_module()
@@ -83,11 +84,11 @@ class MonitorHook(Hook):
             interval=interval, patience=patience, samples=samples
         ).items():
             if value < 1:
-                raise ValueError(
+                raise InputError(
                     f'{name} of MonitorHook must be at least 1, but got {value}.'
                 )
         if on_collapse not in ('stop', 'warn'):
-            raise ValueError(
+            raise InputError(
                 "on_collapse of MonitorHook must be 'stop' or 'warn', but got "
                 f'{on_collapse!r}.'
             )
@@ -218,7 +219,7 @@ class MonitorHook(Hook):
     def _loss_module(model: nn.Module) -> nn.Module:
         module = getattr(getattr(model, 'head', None), 'loss_module', None)
         if not hasattr(module, 'num_views'):
-            raise ValueError(
+            raise InputError(
                 'MonitorHook needs a model whose head.loss_module is called with the '
                 'latents of num_views views, as that of BAM, but '
                 f'{type(model).__name__} has none.'

@@ -37,7 +37,7 @@ class PretrainedBackboneHook(Hook):
 
     def __init__(self, checkpoint: str | None = None, source: str = 'auto') -> None:
         if source not in SOURCES:
-            raise ValueError(
+            raise InputError(
                 f'source of PretrainedBackboneHook must be one of {SOURCES}, but got '
                 f'{source!r}.'
             )

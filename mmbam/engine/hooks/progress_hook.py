@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mmbam.registry import HOOKS
+from mmbam.utils.errors import InputError
 
 
 @HOOKS.register_module()
@@ -29,7 +30,7 @@ class ProgressHook(Hook):
 
     def __init__(self, lines: int = 20) -> None:
         if lines < 1:
-            raise ValueError(f'lines must be at least 1, but got {lines}.')
+            raise InputError(f'lines must be at least 1, but got {lines}.')
         self.lines = lines
         self._file = sys.stdout  # also if somebody redirects the other hooks' prints
         self._bar: Progress | None = None

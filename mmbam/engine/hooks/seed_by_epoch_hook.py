@@ -12,6 +12,7 @@ from mmengine.runner import IterBasedTrainLoop, Runner
 from mmbam.datasets.leaves import hand_to_transforms, leaf_datasets, repeats_samples
 from mmbam.datasets.transforms.seed_by_sample import seed_by_key
 from mmbam.registry import HOOKS
+from mmbam.utils.errors import InputError
 
 
 @HOOKS.register_module()
@@ -45,13 +46,13 @@ class SeedByEpochHook(Hook):
             set_clock(self._clock, start)
             found += 1
         if not found:
-            raise ValueError(
+            raise InputError(
                 'SeedByEpochHook found no mmbam.SeedBySample in the training '
                 "pipelines: put dict(type='mmbam.SeedBySample') first in each."
             )
         wrapper = repeats_samples(loader.dataset)
         if wrapper is not None:
-            raise ValueError(
+            raise InputError(
                 f'{wrapper} shows a sample several times an epoch, and '
                 'mmbam.SeedBySample would give it the same views each time: train for '
                 'more epochs instead, or drop SeedBySample and SeedByEpochHook.'

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmbam.models.losses.balance import SMALLEST_TAU
 from mmbam.registry import HOOKS
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import unwrap
 
 
@@ -25,13 +25,12 @@ class TauBHook(Hook):
 
     def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
         for name, value in dict(start=start, end=end).items():
-            if not value >= SMALLEST_TAU:
-                raise ValueError(
-                    f'{name} of TauBHook must be at least {SMALLEST_TAU}, but got '
-                    f'{value}.'
+            if not value > 0:
+                raise InputError(
+                    f'{name} of TauBHook must be positive, but got {value}.'
                 )
         if not epochs > 0:
-            raise ValueError(f'epochs of TauBHook must be positive, but got {epochs}.')
+            raise InputError(f'epochs of TauBHook must be positive, but got {epochs}.')
         self.start = start
         self.end = end
         self.epochs = epochs

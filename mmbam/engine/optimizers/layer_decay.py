@@ -9,6 +9,7 @@ from mmpretrain.engine.optimizers import LearningRateDecayOptimWrapperConstructo
 from torch import nn
 
 from mmbam.registry import OPTIM_WRAPPER_CONSTRUCTORS
+from mmbam.utils.errors import InputError
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
@@ -36,7 +37,7 @@ class LayerDecayOptimWrapperConstructor(LearningRateDecayOptimWrapperConstructor
         super().__init__(optim_wrapper_cfg, paramwise_cfg)
         rate = self.paramwise_cfg.get('layer_decay_rate', 1.0)
         if not 0 < rate <= 1:
-            raise ValueError(
+            raise InputError(
                 f'layer_decay_rate must be above 0 and at most 1, but got {rate!r}.'
             )
 
@@ -61,7 +62,7 @@ class LayerDecayOptimWrapperConstructor(LearningRateDecayOptimWrapperConstructor
         if get_layer_depth is None:
             backbone = getattr(module, 'backbone', None)
             if not hasattr(backbone, 'get_layer_depth'):
-                raise ValueError(
+                raise InputError(
                     'Layer-wise learning-rate decay needs a backbone with a method '
                     'get_layer_depth, as the VisionTransformer of mmpretrain has, but '
                     f'{type(module).__name__} has {type(backbone).__name__}.'
