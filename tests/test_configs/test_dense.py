@@ -181,6 +181,7 @@ def maps(backbone: torch.nn.Module) -> list[torch.Tensor]:
     return list(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('config', CONFIGS)
 def test_steps_begin_with_the_features_of_pretraining(
     config, world, tmp_path, monkeypatch
@@ -218,6 +219,7 @@ def test_steps_begin_with_the_features_of_pretraining(
         assert not torch.equal(state[name], value), f'{name} is not trained'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('config', TINY_CONFIGS)
 def test_trains_and_is_tested_from_its_checkpoint(
     config, world, tiny_checkpoints, tmp_path, monkeypatch
@@ -330,6 +332,7 @@ def write_scenes(root: Path, sizes: list[tuple[int, int]], annotate=True) -> dic
     return layouts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('config', TINY_CONFIGS)
 def test_images_of_odd_sizes_train_and_are_tested(
     config, tiny_checkpoints, tmp_path, monkeypatch

@@ -70,6 +70,7 @@ def shrink(cfg: Config, images: Path) -> None:
     cfg.default_hooks.checkpoint.interval = -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('config', CONFIGS)
 def test_builds_and_trains(config, images, tmp_path, monkeypatch):
     cfg = load_config(str(ROOT / config), work_dir=str(tmp_path))

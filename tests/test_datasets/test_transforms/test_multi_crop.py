@@ -180,6 +180,8 @@ def test_the_channels_of_a_view_reach_the_model_as_red_green_blue():
         ([dict(GLOBAL, area=(0.5, 0.1))], 'area of a view must be'),
         ([dict(GLOBAL, gray=2)], 'gray of a view'),
         ([dict(GLOBAL, strength=(0.4, 0.4))], 'strength of a view'),
+        ([dict(GLOBAL, solarise=0.2)], "^MultiCrop: 'solarise' is now 'solarize'.$"),
+        ([GLOBAL, dict(GLOBAL, grey=0.2)], "^MultiCrop: 'grey' is now 'gray'.$"),
     ],
 )
 def test_wrong_views_are_refused(views, message):

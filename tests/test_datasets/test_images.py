@@ -1,4 +1,4 @@
-"""LoadImage reads every kind of image as BGR of uint8, and nothing half."""
+"""Every kind of image is read as BGR of uint8, or not at all."""
 
 import io
 
@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmbam.datasets.images import decode
-from mmbam.datasets.transforms import LoadImage
+from mmbam.datasets.images import decode, find_images, read_image
 from tests.helpers.photographs import photographs
 
 RGB = photographs()[1]
@@ -92,7 +91,7 @@ def test_very_small_and_very_long_images(shape, kind):
 @pytest.mark.parametrize('share', [0.0, 0.05, 0.5, 0.95])
 def test_a_truncated_file_is_an_error(kind, share):
     content = encode(Image.fromarray(RGB), kind)
-    with pytest.raises(Exception):  # noqa: B017, each decoder has its own
+    with pytest.raises((OSError, ValueError, SyntaxError)):  # by decoder and place
         decode(content[: int(share * len(content))])
 
 
@@ -123,10 +122,24 @@ def test_32_bits_are_refused():
             decode(encode(Image.fromarray(image), 'TIFF'))
 
 
-def test_the_transform_adds_what_mmcvs_adds(tmp_path):
-    path = tmp_path / 'a.png'
-    path.write_bytes(encode(Image.fromarray(RGB), 'PNG'))
-    results = LoadImage()(dict(img_path=str(path), sample_idx=3))
-    np.testing.assert_array_equal(results['img'][..., ::-1], RGB)
-    assert results['img_shape'] == results['ori_shape'] == RGB.shape[:2]
-    assert results['sample_idx'] == 3
+def test_images_are_found_in_folders_and_read_as_rgb(tmp_path):
+    (tmp_path / 'inner').mkdir()
+    for name in ('b.PNG', 'inner/a.png'):
+        Image.fromarray(RGB).save(tmp_path / name)
+    (tmp_path / 'notes.txt').touch()
+    assert find_images(tmp_path) == [tmp_path / 'b.PNG', tmp_path / 'inner/a.png']
+    assert find_images(tmp_path / 'b.PNG') == [tmp_path / 'b.PNG']
+    np.testing.assert_array_equal(read_image(tmp_path / 'b.PNG'), RGB)
+
+
+def test_what_cannot_be_found_or_read_is_named(tmp_path):
+    (tmp_path / 'text.png').write_text('no image')
+    (tmp_path / 'empty').mkdir()
+    with pytest.raises(ValueError, match="empty' holds no images"):
+        find_images(tmp_path / 'empty')
+    with pytest.raises(FileNotFoundError, match="no image or folder '.*gone'"):
+        find_images(tmp_path / 'gone')
+    with pytest.raises(FileNotFoundError, match="no image '.*gone.png'"):
+        read_image(tmp_path / 'gone.png')
+    with pytest.raises(ValueError, match="text.png' cannot be read: this is no image"):
+        read_image(tmp_path / 'text.png')
