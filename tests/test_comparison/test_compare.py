@@ -33,7 +33,12 @@ MINE = """
 method = dict(title='Mine', source='my paper', own='one layer')
 model = dict(
     type='SimCLR',
-    neck=dict(type='LinearNeck', in_channels='=width', out_channels=16),
+    neck=dict(
+        type='LinearNeck',
+        in_channels='=width',
+        out_channels=16,
+        gap_dim='=2 if cnn else 0',
+    ),
     head=dict(
         type='ContrastiveHead', loss=dict(type='CrossEntropyLoss'), temperature=0.2
     ),
