@@ -1,4 +1,4 @@
-# Every target sets up what it needs, in VENV, and mends it where it is broken.
+# Every target sets up what it needs, in VENV, with uv (tools/setup_env.sh).
 # classic: torch 2.1 and OpenMMLab's own last releases; modern: this year's torch and the
 # maintained forks. Each has an environment of its own (see also tools/env.sh).
 STACK ?= classic
@@ -26,7 +26,8 @@ help:
 	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
 	@echo 'make cross   set up both stacks; checkpoints of each resume on the other'
 	@echo 'make lint    check the style alone'
-	@echo 'make core    only set up what pre-training needs'
+	@echo 'make core    only set up what pre-training needs; all other targets set up what'
+	@echo '             they need themselves, with uv, and need only Python 3.11 and gcc'
 	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
 	@echo 'make clean   remove caches and build files; the environment stays'
 	@echo 'STACK=classic (default: torch 2.1, OpenMMLab as released) or STACK=modern (this'
@@ -37,7 +38,7 @@ help:
 core dense:
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 was not found: install it or pass' \
 		'PYTHON=/path/to/python3.11.' >&2; exit 1; }
-	@'$(PYTHON)' tools/setup_env $@ --stack $(STACK) --venv '$(VENV)'
+	@tools/setup_env.sh $@ $(STACK) '$(VENV)' '$(PYTHON)'
 
 demo: core
 	$(RUN) tools/demo.py $(DEMO_ARGS)

@@ -131,9 +131,10 @@ def _load(path: Path, map_location: Any) -> dict:
 def _load_listed(path: Path, map_location: Any) -> dict:
     if _TORCH_HAS_SAFE_GLOBALS:
         codes = '?' + np.typecodes['AllInteger'] + np.typecodes['AllFloat']
-        allowed = [(value, name) for name, value in _OURS.items()]
+        allowed: list[Any] = [(value, name) for name, value in _OURS.items()]
         allowed += {type(np.dtype(code)) for code in codes}
-        with torch.serialization.safe_globals(allowed):
+        safe_globals = torch.serialization.safe_globals  # type: ignore[attr-defined]
+        with safe_globals(allowed):
             return torch.load(path, map_location=map_location, weights_only=True)
     # weights_only of this torch cannot be told of anything else to let through.
     return torch.load(
@@ -144,7 +145,11 @@ def _load_listed(path: Path, map_location: Any) -> dict:
     )
 
 
-class _RestrictedUnpickler(pickle._Unpickler):
+# In Python, because the one in C has no steps to override; its type has no stubs.
+_Unpickler: Any = pickle._Unpickler
+
+
+class _RestrictedUnpickler(_Unpickler):
     """Finds, calls and fills nothing but what is listed, as newer torch does."""
 
     _allowed = {
@@ -155,7 +160,7 @@ class _RestrictedUnpickler(pickle._Unpickler):
         'torch._utils._rebuild_tensor_v2': torch._utils._rebuild_tensor_v2,
         'torch._utils._rebuild_parameter': torch._utils._rebuild_parameter,
     }
-    dispatch = dict(pickle._Unpickler.dispatch)
+    dispatch = dict(_Unpickler.dispatch)
 
     def find_class(self, module: str, name: str) -> Any:
         full_name = f'{module.replace("__builtin__", "builtins")}.{name}'

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from mmbam.models import pool_features
+from mmbam.models import embedding
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 from mmbam.utils.random import preserved_randomness
@@ -24,7 +25,6 @@ def extract_features(
     dataloader: DataLoader,
     *,
     data_preprocessor: nn.Module | None = None,
-    pool: Callable[..., Tensor] = pool_features,
     gather: bool = True,
     progress: bool = True,
 ) -> tuple[Tensor, Tensor]:
@@ -43,8 +43,6 @@ def extract_features(
         data_preprocessor (nn.Module, optional): Module that normalizes batches.
             Defaults to None: the model's own if it has one, else images are only moved
             to the model's device as float32.
-        pool (Callable): Function from the backbone's output to a tensor of shape
-            (n, d). Defaults to :func:`mmbam.models.pool_features`.
         gather (bool): Whether every rank gets all features, in the order of the data
             set. If False, each rank keeps its own part, and the parts of all ranks
             hold each sample once. Defaults to True.
@@ -68,7 +66,7 @@ def extract_features(
         for indices, batch in zip(batches, dataloader):
             images, batch_labels = _unpack(batch)
             images = _preprocess(images, batch_labels, backbone, data_preprocessor)
-            pooled = pool(backbone(images)).float().cpu()
+            pooled = embedding(backbone, images).float().cpu()
             if not len(indices) == len(pooled) == len(batch_labels):
                 raise ValueError(
                     f'A batch of {len(indices)} samples gave {len(pooled)} features '
@@ -83,8 +81,13 @@ def extract_features(
         bar.file.write('\n')
     order = torch.tensor([i for batch in batches for i in batch], dtype=torch.long)
     return _merge(
-        torch.cat(features), torch.cat(labels), order, len(dataloader.dataset), gather
+        torch.cat(features), torch.cat(labels), order, _size(dataloader), gather
     )
+
+
+def _size(dataloader: DataLoader) -> int:
+    dataset: Any = dataloader.dataset  # torch's type has no length
+    return len(dataset)
 
 
 def _batches_of(dataloader: DataLoader) -> list[list[int]]:
@@ -94,10 +97,11 @@ def _batches_of(dataloader: DataLoader) -> list[list[int]]:
             'Features need a sampler that ends, such as DefaultSampler with '
             'shuffle=False, but got InfiniteSampler.'
         )
-    if len(dataloader.dataset) == 0:
+    if _size(dataloader) == 0:
         raise InputError('Features need a data set with samples, but it is empty.')
-    batches = [list(batch) for batch in dataloader.batch_sampler]
-    if batches != [list(batch) for batch in dataloader.batch_sampler]:
+    sampler: Any = dataloader.batch_sampler
+    batches = [list(batch) for batch in sampler]
+    if batches != [list(batch) for batch in sampler]:
         raise InputError(
             'Features need a sampler with the same order each time it is read, such '
             'as DefaultSampler with shuffle=False, but got '

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from mmbam.models.latents import embed_views
+from mmbam.models.losses.functional import attention
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
@@ -196,4 +197,4 @@ def _rows_of_attention(z: Tensor, tau: float) -> Iterator[Tensor]:
     for start in range(0, len(z), _ROWS):
         s = z[start : start + _ROWS] @ z.T
         s.diagonal(start).fill_(-math.inf)
-        yield torch.log_softmax(s / tau, dim=1)
+        yield attention(s, tau, log=True)

@@ -279,7 +279,7 @@ def test_a_missing_list_of_the_split_is_named(data, tmp_path):
         build_runner(cfg).train()
 
 
-def test_cifar_reaches_the_network_in_the_colours_of_its_file(data):
+def test_cifar_reaches_the_network_in_the_colors_of_its_file(data):
     cfg = Config.fromfile(BENCHMARKS / 'transfer/vit-b16_transfer-cifar10_100e.py')
     cfg.test_dataloader.dataset.data_root = str(data / 'cifar10')
     cfg.test_dataloader.dataset.pipeline[2:-1] = []  # as it is, without resizing

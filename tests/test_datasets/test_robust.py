@@ -21,7 +21,7 @@ from mmbam.datasets.transforms import LoadImage, SeedBySample
 
 
 def folder_of(path, good, bad):
-    """Images whose grey is their number; bad ones are truncated or no images."""
+    """Images whose gray is their number; bad ones are truncated or no images."""
     path.mkdir()
     for i in range(good):
         Image.new('RGB', (8, 8), (i, i, i)).save(path / f'good{i:04}.png')

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 
 from mmbam.models import BAMLoss
-from mmbam.models.losses.balance import _Kernels
 from tests.helpers.distributed import run_ranks
 from tests.loss_oracle import bam_loss_oracle
 from tests.loss_oracle import mask as mask_of_oracle
@@ -127,34 +126,6 @@ def test_entropy_of_b_is_that_of_the_targets():
     expected = torch.special.entr(b).sum() / 12
     loss(latents(4), z_target)  # uses the memory of b for something else
     torch.testing.assert_close(loss.stats['entropy_b'], expected)
-
-
-def test_balancing_computes_again_only_what_it_cannot_remember(monkeypatch):
-    monkeypatch.setattr('mmbam.models.losses.balance.REMEMBERED', 3)
-    monkeypatch.setattr('mmbam.models.losses.attention.CPU_CHUNK', 10)  # 2 rows at once
-    all_logits = latents(1, n=2 + 9, dim=5)
-    computed = []
-
-    def logits(part, out):
-        computed.append((part.start, part.stop))
-        out.copy_(all_logits[part])
-
-    kernels = _Kernels(all_logits[:2], 9, logits)
-    # Six rows of nine fit: the first three stay and the last six take turns in the
-    # space of two. The last of an iteration is the first of the following one.
-    turns = [(5, 7), (7, 9), (9, 11)]
-    for order in (turns, turns[::-1], turns):
-        for (start, stop), kernel in zip([(2, 5), *order], kernels, strict=True):
-            kernel = kernel.flatten(0, 1)
-            torch.testing.assert_close(kernel, 2 ** all_logits[start:stop])
-    again = [(7, 9), (5, 7), (7, 9), (9, 11)]
-    assert computed == [(2, 4), (4, 5), *turns, *again]
-
-
-@pytest.mark.parametrize('num_more, expected', [(19, [16, 3]), (32, [32]), (5, [5])])
-def test_balancing_sums_rows_that_cores_can_share_at_once(num_more, expected):
-    kernels = _Kernels(latents(1, n=20), num_more, lambda part, out: out.zero_())
-    assert [kernel.shape[:2].numel() for kernel in kernels] == expected
 
 
 @pytest.mark.parametrize('rows', ['targets', 'all'])

@@ -191,7 +191,10 @@ def test_a_missing_split_file(root, command):
         ('cluster.py ^ --seed=-1', 'seed=-1'),
         ('cluster.py ^ --num-classes 2 --draws=1 --out=$/gone/out.json', '/gone/out'),
         ('draw_similarities.py ^ --seed=-1', 'Seed must be'),
-        ('draw_crops.py ^ --images $/train --coco $/train.py', 'train.py'),
+        (
+            'draw_crops.py ^ --images $/train --coco $/train.py --out $/a.png',
+            'train.py',
+        ),
         ('cluster.py ^ --num-classes 4', 'one is 4'),
         ('cluster.py ^ --draws=0', 'draws must be at least 1'),
         ('draw_attention.py ^ $/broken', '/broken/a/image.png'),

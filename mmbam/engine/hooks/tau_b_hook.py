@@ -5,7 +5,6 @@ from __future__ import annotations
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmbam.models.losses.balance import SMALLEST_TAU
 from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import unwrap
@@ -26,10 +25,9 @@ class TauBHook(Hook):
 
     def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
         for name, value in dict(start=start, end=end).items():
-            if not value >= SMALLEST_TAU:
+            if not value > 0:
                 raise InputError(
-                    f'{name} of TauBHook must be at least {SMALLEST_TAU}, but got '
-                    f'{value}.'
+                    f'{name} of TauBHook must be positive, but got {value}.'
                 )
         if not epochs > 0:
             raise InputError(f'epochs of TauBHook must be positive, but got {epochs}.')

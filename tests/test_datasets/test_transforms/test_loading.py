@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmbam.datasets.transforms.loading import LoadImage, decode
+from mmbam.datasets.images import decode
+from mmbam.datasets.transforms import LoadImage
 from tests.helpers.photographs import photographs
 
 RGB = photographs()[1]
@@ -34,13 +35,13 @@ def test_formats(kind, mean):
 
 
 @pytest.mark.parametrize('kind', ['PNG', 'TIFF', 'GIF', 'JPEG'])
-def test_a_grey_image_has_three_equal_channels(kind):
-    grey = Image.fromarray(RGB).convert('L')
-    expected = np.asarray(grey.convert('RGB')).astype(int)
-    assert_close(encode(grey, kind), expected, 6 if kind == 'JPEG' else 0)
+def test_a_gray_image_has_three_equal_channels(kind):
+    gray = Image.fromarray(RGB).convert('L')
+    expected = np.asarray(gray.convert('RGB')).astype(int)
+    assert_close(encode(gray, kind), expected, 6 if kind == 'JPEG' else 0)
 
 
-def test_a_cmyk_image_keeps_its_colours():
+def test_a_cmyk_image_keeps_its_colors():
     cmyk = Image.fromarray(RGB).convert('CMYK')
     assert_close(encode(cmyk, 'JPEG', quality=95), RGB, 4)
     assert_close(encode(cmyk, 'TIFF'), RGB, 1)
@@ -54,7 +55,7 @@ def test_alpha_is_dropped(kind):
     assert_close(encode(image, kind, **kwargs), RGB)
 
 
-def test_palettes_and_bits_become_colours():
+def test_palettes_and_bits_become_colors():
     for mode in ('P', '1'):
         image = Image.fromarray(RGB).convert(mode)
         assert_close(encode(image, 'PNG'), np.asarray(image.convert('RGB')))
@@ -62,9 +63,9 @@ def test_palettes_and_bits_become_colours():
 
 @pytest.mark.parametrize('kind', ['PNG', 'TIFF'])
 def test_sixteen_bits_are_scaled_not_clipped(kind):
-    grey = RGB[..., :1].repeat(3, 2)
-    wide = Image.fromarray(grey[..., 0].astype(np.uint16) * 257)
-    assert_close(encode(wide, kind), grey)
+    gray = RGB[..., :1].repeat(3, 2)
+    wide = Image.fromarray(gray[..., 0].astype(np.uint16) * 257)
+    assert_close(encode(wide, kind), gray)
     bgr = RGB[..., ::-1].astype(np.uint16) * 257
     assert_close(cv2.imencode(f'.{kind.lower()}', bgr)[1].tobytes(), RGB)
 
@@ -103,7 +104,7 @@ def test_a_jpeg_whose_end_is_zeros_is_an_error(progressive):
 
 
 def test_a_truncated_jpeg_never_reaches_opencv(monkeypatch):
-    """Some versions of OpenCV return a grey rest, so that is not left to them."""
+    """Some versions of OpenCV return a gray rest, so that is not left to them."""
     monkeypatch.setattr(cv2, 'imdecode', lambda *_: np.zeros((8, 8, 3), np.uint8))
     content = encode(Image.fromarray(RGB), 'JPEG')
     assert decode(content).shape == (8, 8, 3)
