@@ -26,9 +26,7 @@ class TauBHook(Hook):
     def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
         for name, value in dict(start=start, end=end).items():
             if not value > 0:
-                raise InputError(
-                    f'TauBHook: {name} must be positive, got {value}.'
-                )
+                raise InputError(f'TauBHook: {name} must be positive, got {value}.')
         if not epochs > 0:
             raise InputError(f'TauBHook: epochs must be positive, got {epochs}.')
         self.start = start
