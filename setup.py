@@ -29,15 +29,23 @@ setup(
         'Topic :: Scientific/Engineering :: Artificial Intelligence',
     ],
     packages=find_packages(include=['mmbam', 'mmbam.*']),
-    # Links to configs/, tools/ and model-index.yml, where mim looks for them.
-    package_data={'mmbam': ['.mim/**/*']},
+    # .mim: links to configs/, tools/ and model-index.yml, where mim looks for them.
+    package_data={'mmbam': ['.mim/**/*', 'py.typed']},
     python_requires='>=3.9',
     install_requires=[
+        'jinja2',
         'matplotlib',
         'numpy',
+        # Under the name that mmengine and mmcv require; the headless build is as good.
+        'opencv-python>=4',
         'packaging',
+        'pillow',
+        'pycocotools',
+        'rich',
+        'safetensors',
         'scikit-image',
         'scikit-learn',
+        'scipy',
         'timm>=1.0',
     ],
     extras_require={
@@ -53,6 +61,6 @@ setup(
             'ftfy',
             'regex',
         ],
-        'tests': ['pytest', 'pytest-xdist', 'ruff'],
+        'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
     },
 )

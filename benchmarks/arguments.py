@@ -1,4 +1,4 @@
-"""Types of the benchmarks' arguments."""
+"""Argument types that the benchmarks share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on, as the ``type`` of an argument of argparse."""
+    """Parse an integer of at least 1 (a ``type`` for argparse)."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(
-            f'must be a whole number of at least 1, but got {text!r}'
+            f'must be an integer of at least 1, got {text!r}'
         )
     return int(text)

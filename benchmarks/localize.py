@@ -1,9 +1,9 @@
-"""What localising costs beyond a forward pass: ``python benchmarks/localize.py``.
+"""Cost of localization beyond a forward pass: ``python benchmarks/localize.py``.
 
 Times :func:`mmbam.engine.localize.localize`, which finds ContrastiveCrop's boxes,
-against a plain no-grad forward pass over the same images in the same batches. A machine
-is rarely one's own: repeats alternate between the two and the median of their ratios
-counts, and on a CPU it is the processor's time on one thread, not the clock's.
+against a plain forward pass without gradients over the same batches. Other jobs may
+share the machine: repeats alternate between the two and the median of their ratios
+counts. On a CPU it is CPU time on one thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BACKBONES = {
 class DecodedImages(Dataset):
     """Random images in memory, in place of :class:`mmbam.datasets.PlainImages`.
 
-    Decoding would be the same on both sides and hide what is compared.
+    Both sides would decode in the same way, which would hide the difference.
     """
 
     size = 224
@@ -68,7 +68,7 @@ def seconds(run: Callable[[], None]) -> float:
 def compare(
     backbone: nn.Module, images: DecodedImages, batch_size: int, repeats: int
 ) -> tuple[float, float, float]:
-    """Median seconds of the forward pass and of localising, and of their ratio."""
+    """Medians: seconds of the forward pass, seconds of localization, their ratio."""
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     preprocess = SelfSupDataPreprocessor(
         mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375], to_rgb=True
@@ -105,7 +105,7 @@ def main() -> None:
     torch.set_num_threads(1)
     images = DecodedImages(args.images)
     print(f'{args.images} images of 224 x 224, median of {args.repeats} repeats')
-    print(f'{"backbone":10} {"forward":>10} {"localise":>10} {"ratio":>7}  target')
+    print(f'{"backbone":10} {"forward":>10} {"localize":>10} {"ratio":>7}  target')
     for name, build in BACKBONES.items():
         plain, found, ratio = compare(build(), images, args.batch_size, args.repeats)
         verdict = 'met' if ratio <= TARGET else 'MISSED'

@@ -1,4 +1,4 @@
-"""How far a call lets the memory of this process grow, as Linux counts it."""
+"""Peak memory of a call, as Linux counts it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 
 
 def peak_growth(call: Callable[[], object]) -> int:
-    """Bytes between the memory before a call and its peak during the call.
+    """Bytes by which a call raises the peak of this process's resident memory.
 
-    Meant for a fresh process that has made its libraries' buffers already, with
-    ``MALLOC_MMAP_THRESHOLD_`` set low, so that freed tensors go back to the system.
+    Use it in a fresh process that has called the function once, so that libraries have
+    allocated their buffers, with ``MALLOC_MMAP_THRESHOLD_`` set low, so that freed
+    tensors go back to the system.
     """
-    Path('/proc/self/clear_refs').write_text('5')  # the peak starts at the present
+    Path('/proc/self/clear_refs').write_text('5')  # resets the peak
     before = _status('VmRSS')
     call()
     return _status('VmHWM') - before

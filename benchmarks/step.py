@@ -9,7 +9,7 @@ Preprocessing, forward, backward, AdamW and moving average of ViTs on random ima
   matrices pair by pair, the average is a loop over the parameters.
 
 Rounds alternate between the methods, and the median of the rounds' ratios counts. CPU
-time is what the processor worked on all threads, wall time what the clock says.
+time is the sum over all threads.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.direct_loss import direct_loss  # noqa: E402
 from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.models import BAM, embed_views  # noqa: E402
-from tests.loss_oracle import bam_loss_oracle  # noqa: E402
 
 # Dims, blocks and heads of MoCo v3's ViT-S and of DeiT's tiny ViT.
 ARCHS = {
@@ -47,7 +47,7 @@ ARCHS = {
 # As large as minutes on two cores allow.
 BATCHES = {'ViT-S/16': 32, 'ViT-Ti/16': 64}
 TWO, EIGHT = [224] * 2, [224] * 2 + [96] * 6
-# Crops, and the methods to compare with and the most of their time that is wanted.
+# Crops, and the methods to compare with and the largest share of their time allowed.
 CASES: dict[str, tuple[list[int], dict[str, float | None]]] = {
     'MoCo v3': (TWO, {}),
     'DINO': (TWO, {}),
@@ -62,7 +62,7 @@ Sample = tuple[float, float]
 
 
 class StraightforwardBAM(BAM):
-    """The step as one would write it down, with the same networks."""
+    """The step without any optimization, with the same networks."""
 
     momentum = 0.995
 
@@ -77,12 +77,12 @@ class StraightforwardBAM(BAM):
                     old.data.mul_(self.momentum).add_((1 - self.momentum) * new.data)
             z_target = embed_views(teacher.backbone, teacher.neck, inputs)
         z = embed_views(self.backbone, self.neck, inputs)
-        loss = bam_loss_oracle(z, z_target, num_views=len(inputs), balance_rows='all')
+        loss = direct_loss(z, z_target, num_views=len(inputs))
         return dict(loss=loss)
 
 
 def method(name: str, arch: str) -> tuple[dict, dict | None]:
-    """Config of a method's model, and how it clips gradients; both as published."""
+    """Config of a method's model and its gradient clipping, both as published."""
     numbers = ARCHS[arch]
     width = numbers['embed_dims']
     common = dict(
@@ -93,7 +93,7 @@ def method(name: str, arch: str) -> tuple[dict, dict | None]:
             to_rgb=True,
         ),
         backbone=dict(
-            # BAM's is that of its recipes; everybody else has mmpretrain's.
+            # BAM uses the network of its recipes, the others mmpretrain's.
             type='mmbam.ClsViT' if name in OURS else 'MoCoV3ViT',
             arch=dict(numbers, feedforward_channels=4 * width),
             img_size=224,
@@ -158,9 +158,9 @@ def build(cfg: dict) -> nn.Module:
 def make_step(
     model: nn.Module, clip: dict | None, sizes: list[int], batch: int, **adamw
 ) -> Callable[[], None]:
-    """A function that does one step.
+    """A function that runs one step.
 
-    One with two images is done: optimisers make their state, libraries their buffers.
+    A first step with two images creates the optimizer's state and library buffers.
     """
     trained = [p for p in model.parameters() if p.requires_grad]
     adam = torch.optim.AdamW(trained, lr=1e-4, **adamw)
@@ -185,7 +185,7 @@ def step_of(name: str, arch: str, batch: int) -> Callable[[], None]:
 
 
 def peak_memory(name: str, arch: str, batch: int, threads: int) -> int:
-    """Bytes that model, optimiser and a step add to a process at their peak."""
+    """Peak bytes that model, optimizer and a step add to a process."""
     prepare(threads)
     gc.collect()
     return peak_growth(lambda: step_of(name, arch, batch)())
@@ -193,8 +193,8 @@ def peak_memory(name: str, arch: str, batch: int, threads: int) -> int:
 
 def prepare(threads: int) -> None:
     torch.set_num_threads(threads)
-    MMLogger.get_instance('step', log_level='ERROR')  # not how weights begin
-    # What the runner tells the moving averages.
+    MMLogger.get_instance('step', log_level='ERROR')  # hides the log of init_weights
+    # The moving averages read it from the hub, where the runner puts it.
     MessageHub.get_current_instance().update_info('max_iters', 1000)
 
 

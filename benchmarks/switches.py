@@ -1,7 +1,7 @@
-"""What pays in a training step: ``python benchmarks/switches.py``.
+"""What makes a training step faster: ``python benchmarks/switches.py``.
 
-BAM's step (2 x 224 + 6 x 96 crops, moving average as teacher, AdamW) with each switch
-on against off, in alternating rounds; all else is as in the recipes.
+Times BAM's step (2 x 224 + 6 x 96 crops, moving average as teacher, AdamW) with each
+switch on and off, in alternating rounds. Everything else is as in the recipes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.direct_loss import direct_loss  # noqa: E402
 from benchmarks.step import EIGHT, build, make_step, method, prepare  # noqa: E402
-from tests.loss_oracle import bam_loss_oracle  # noqa: E402
 
 NAME = 'BAM, multi-crop'
 RESNET = dict(type='ResNet', depth=50)
 
 
 def config(arch: str, **changes) -> dict:
-    """BAM's config, with changes of the backbone or the loss."""
+    """BAM's config with changes of the backbone or the loss."""
     cfg, _ = method(NAME, 'ViT-S/16' if arch == 'ResNet-50' else arch)
     if arch == 'ResNet-50':
         cfg['backbone'] = RESNET
@@ -42,7 +42,7 @@ def config(arch: str, **changes) -> dict:
 
 
 def loop_over_parameters(model: nn.Module) -> None:
-    """The moving average, a parameter at a time."""
+    """Compute the moving average one parameter at a time."""
     teacher = model.teacher
 
     @torch.no_grad()
@@ -54,19 +54,17 @@ def loop_over_parameters(model: nn.Module) -> None:
     teacher.update = update
 
 
-def direct_loss(model: nn.Module) -> None:
-    """Whole matrices and autograd in place of the closed form."""
+def whole_matrices(model: nn.Module) -> None:
+    """Replace the loss by whole matrices and autograd."""
 
     def forward(z: Tensor, z_target: Tensor) -> Tensor:
-        return bam_loss_oracle(
-            z, z_target, num_views=len(EIGHT), balance_rows='targets'
-        )
+        return direct_loss(z, z_target, len(EIGHT), balance_rows='targets')
 
     model.head.loss_module.forward = forward
 
 
 def written_out_attention(model: nn.Module) -> None:
-    """Attention as two products and a soft-max."""
+    """Replace fused attention by two products and a softmax."""
     for network in (model.backbone, model.teacher.backbone):
         for layer in network.layers:
             attn = layer.attn
@@ -74,7 +72,7 @@ def written_out_attention(model: nn.Module) -> None:
 
 
 def inference_mode(model: nn.Module) -> None:
-    """The teacher's forward pass in torch's inference mode."""
+    """Run the teacher's forward pass in torch's inference mode."""
     embed = model.teacher.forward
     model.teacher.forward = lambda views: torch.inference_mode()(embed)(views).clone()
 
@@ -89,7 +87,7 @@ def channels_last(model: nn.Module) -> None:
 
 
 def in_parallel(model: nn.Module, **kwargs) -> nn.Module:
-    """As one of a group of processes, of which there is one."""
+    """Wrap the model for a process group of one process."""
     if not dist.is_initialized():
         dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)
     return MMDistributedDataParallel(model, broadcast_buffers=False, **kwargs)
@@ -100,9 +98,8 @@ def nothing(model: nn.Module) -> None:
 
 
 Side = dict
-# For each switch: with it, without it, and whether the recipes or tools have it on.
-# A side is a change of config, of the built model or of how it is wrapped, or an option
-# of AdamW.
+# For each switch: the side with it, the side without it, and whether the recipes or
+# tools turn it on. A side changes the config, the built model, its wrapper or AdamW.
 VIT_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
     'last block computes [cls] alone': (
         {},
@@ -114,7 +111,7 @@ VIT_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
         dict(loss=dict(balance_rows='all')),
         True,
     ),
-    'loss in closed form': ({}, dict(model=direct_loss), True),
+    'loss one view at a time': ({}, dict(model=whole_matrices), True),
     'multi-tensor moving average': ({}, dict(model=loop_over_parameters), True),
     'fused attention': ({}, dict(model=written_out_attention), True),
     'gradients as views of buckets': (
@@ -159,7 +156,7 @@ def main() -> None:
         choices=names,
         default=names,
         metavar='NAME',
-        help='which ones to try',
+        help='switches to measure',
     )
     parser.add_argument('--batch-size', type=positive, default=4)
     parser.add_argument('--rounds', type=positive, default=5)
@@ -178,13 +175,13 @@ def main() -> None:
         make = partial(step_of, arch=arch, batch=args.batch_size)
         try:
             steps = [make(on), make(off)]
-            for step in steps:  # compilers start at the first whole batch
+            for step in steps:  # torch.compile compiles at the first whole batch
                 step()
         except Exception as error:  # not every torch has every switch on every device
             if used:
                 raise
             reason = ' '.join(str(error).split())[:60]
-            print(f'  {arch:<9} {name:<35} cannot be had here: {reason}')
+            print(f'  {arch:<9} {name:<35} not available here: {reason}')
             continue
         times = [[seconds(step) for step in steps] for _ in range(args.rounds)]
         ratios = sorted(with_it / without for with_it, without in times)

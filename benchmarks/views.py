@@ -43,7 +43,7 @@ from benchmarks.arguments import positive  # noqa: E402
 CONFIG = Path(__file__).parents[1] / 'configs/_base_/datasets/imagenet_2x224_6x96.py'
 SUFFIXES = ('.jpg', '.jpeg', '.png')
 
-#: The views of the paper: number, size, share of the area, blur, solarise.
+#: The views of the paper: number, size, share of the area, blur, solarize.
 VIEWS = (
     (1, 224, (0.25, 1.0), 1.0, 0.0),
     (1, 224, (0.25, 1.0), 0.1, 0.2),
@@ -91,7 +91,7 @@ def torchvision_pipeline(normalise: bool) -> Callable[[str], list]:
     else:
         last = [T.PILToTensor()]
     views = []
-    for num, size, area, blur, solarise in VIEWS:
+    for num, size, area, blur, solarize in VIEWS:
         view = T.Compose(
             [
                 T.RandomResizedCrop(
@@ -101,7 +101,7 @@ def torchvision_pipeline(normalise: bool) -> Callable[[str], list]:
                 T.RandomApply([T.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
                 T.RandomGrayscale(0.2),
                 PILBlur(blur),
-                *([T.RandomSolarize(128, solarise)] if solarise else []),
+                *([T.RandomSolarize(128, solarize)] if solarize else []),
                 *last,
             ]
         )
@@ -118,7 +118,7 @@ def torchvision_pipeline(normalise: bool) -> Callable[[str], list]:
 def mmpretrain_pipeline(backend: str) -> Callable[[str], list]:
     """mmpretrain's transforms, as its SimCLR config strings them together."""
     pipelines = []
-    for _, size, area, blur, solarise in VIEWS:
+    for _, size, area, blur, solarize in VIEWS:
         jitter = dict(
             type='ColorJitter',
             brightness=0.4,
@@ -150,7 +150,7 @@ def mmpretrain_pipeline(backend: str) -> Callable[[str], list]:
                     magnitude_std='inf',
                     prob=blur,
                 ),
-                dict(type='Solarize', thr=128, prob=solarise),
+                dict(type='Solarize', thr=128, prob=solarize),
             ]
         )
     multi_view = dict(

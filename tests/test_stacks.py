@@ -32,7 +32,7 @@ import sys
 import numpy as np, torch
 from mmengine.config import Config
 from mmbam.evaluation.frozen import build_frozen
-from mmbam.models.backbones.features import pool_features
+from mmbam.models import pool_features
 
 images, out, *pairs = sys.argv[1:]
 images = torch.from_numpy(np.load(images))

@@ -9,6 +9,7 @@ from mmengine.dist import is_main_process
 
 from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
 from mmbam.evaluation import cluster_scores
+from mmbam.utils.tables import print_table
 
 
 def main() -> None:
@@ -18,19 +19,25 @@ def main() -> None:
         '--num-classes',
         type=int,
         nargs='+',
-        help='of 10 20 40 80 160 those that the data has',
+        help='numbers of classes to draw (default: those of 10 20 40 80 160 that do '
+        'not exceed the number of classes in the data)',
     )
-    parser.add_argument('--draws', type=int, default=10)
-    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument(
+        '--draws', type=int, default=10, help='draws for each number (default: 10)'
+    )
+    parser.add_argument(
+        '--seed', type=int, default=0, help='seed of draws and k-means (default: 0)'
+    )
     parser.add_argument('--out', type=Path, help='JSON file for the figures')
     args = parser.parse_args()
     data = FrozenFeatures(args).of_split('test', args.test)
     scores = cluster_scores(*data, args.num_classes, args.draws, args.seed)
     if is_main_process():
-        print(f'{"classes":>7}{"NMI":>16}{"ARI":>16}')
-        for t, s in scores.items():
-            nmi, ari = (f'{s[n]:.2f} ± {s[f"{n}_std"]:.2f}' for n in ('nmi', 'ari'))
-            print(f'{t:7}{nmi:>16}{ari:>16}')
+        rows = [
+            [t, *(f'{s[n]:.2f} ± {s[f"{n}_std"]:.2f}' for n in ('nmi', 'ari'))]
+            for t, s in scores.items()
+        ]
+        print_table('Clustering, in per cent', ['classes', 'NMI', 'ARI'], rows)
         if args.out:
             args.out.write_text(json.dumps(scores, indent=2))
 

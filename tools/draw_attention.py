@@ -8,12 +8,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
-
-from mmbam.checkpoints.selection import SOURCES
 from mmbam.cli.common import run_command
+from mmbam.cli.network import add_network_arguments, load_network
 from mmbam.datasets.images import find_images, read_image
-from mmbam.evaluation.frozen import build_frozen
 from mmbam.visualization.attention import Gaze, draw_attention, look
 
 IN_ONE_PICTURE = 8
@@ -21,25 +18,27 @@ IN_ONE_PICTURE = 8
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='config whose model.backbone looks')
-    parser.add_argument('checkpoint', help="of this project, the authors' or timm")
-    parser.add_argument('images', help='an image, or a folder of them')
+    add_network_arguments(parser)
+    parser.add_argument('images', help='an image, or a folder of images')
     parser.add_argument(
         '--out',
         type=Path,
         default='attention',
-        help='NAME.png for one picture, else a folder for one picture of each image',
+        help='NAME.png for one picture of all images, or a folder for one picture per '
+        'image (default: attention)',
     )
     parser.add_argument(
-        '--size', type=int, default=512, help='shorter side of the image, in pixels'
+        '--size',
+        type=int,
+        default=512,
+        help='shorter side of the image, in pixels (default: 512)',
     )
     parser.add_argument(
         '--num',
         type=int,
-        help=f'first images to draw (default: all; in one picture {IN_ONE_PICTURE})',
+        help='number of images to draw (default: all in a folder, '
+        f'{IN_ONE_PICTURE} in one picture)',
     )
-    parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
     args = parser.parse_args()
     if args.num is not None and args.num < 1:
         parser.error(f'--num must be at least 1, got {args.num}')
@@ -55,9 +54,7 @@ def title_of(gaze: Gaze, checkpoint: str) -> str:
 def main() -> None:
     args = parse_args()
     files = find_images(args.images)
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options)
-    backbone, preprocessor = build_frozen(cfg, args.checkpoint, args.source)
+    _, backbone, preprocessor = load_network(args)
 
     def look_at(file: Path) -> Gaze:
         return look(backbone, preprocessor, read_image(file), args.size, file.name)

@@ -6,28 +6,11 @@ tools/cluster.py writes the figures of each network with ``--out``.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from mmbam.cli.common import run_command
 from mmbam.utils.errors import InputError
-from mmbam.visualization.clustering import Scores, draw_clustering
-
-
-def read_scores(path: Path) -> Scores:
-    """What tools/cluster.py wrote."""
-    if not path.is_file():
-        raise InputError(f'There is no file {str(path)!r}.')
-    keys = ('nmi', 'nmi_std', 'ari', 'ari_std')
-    try:
-        content = json.loads(path.read_text())
-        return {
-            int(t): {key: float(s[key]) for key in keys} for t, s in content.items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(
-            f'{str(path)!r} is not what tools/cluster.py --out writes.'
-        ) from None
+from mmbam.visualization.cluster_curves import draw_clustering, read_scores
 
 
 def main() -> None:
@@ -35,7 +18,12 @@ def main() -> None:
     parser.add_argument(
         'scores', nargs='+', metavar='NAME=JSON', help='name and file of a network'
     )
-    parser.add_argument('--out', type=Path, default='clustering.png')
+    parser.add_argument(
+        '--out',
+        type=Path,
+        default='clustering.png',
+        help='picture to write (default: clustering.png)',
+    )
     args = parser.parse_args()
     scores = {}
     for given in args.scores:
@@ -44,8 +32,7 @@ def main() -> None:
             raise InputError(f'Each network must be NAME=JSON, but got {given!r}.')
         if name in scores:
             raise InputError(f'Two networks have the name {name!r}.')
-        scores[name] = read_scores(Path(path))
-    args.out.parent.mkdir(parents=True, exist_ok=True)
+        scores[name] = read_scores(path)
     draw_clustering(scores, args.out)
     print(f'Wrote {args.out}')
 

@@ -6,18 +6,22 @@ import argparse
 from pathlib import Path
 
 from mmbam.cli.common import run_command
-from mmbam.visualization.entropies import draw_entropies, read_run
+from mmbam.visualization.curves import draw_entropies, read_run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        'work_dirs', nargs='+', type=Path, help='of the runs, or their scalars.json'
+        'work_dirs', nargs='+', help='work directories of runs, or their scalars.json'
     )
-    parser.add_argument('--out', type=Path, default='entropies.png')
+    parser.add_argument(
+        '--out',
+        type=Path,
+        default='entropies.png',
+        help='picture to write (default: entropies.png)',
+    )
     args = parser.parse_args()
-    runs = {str(work_dir): read_run(work_dir) for work_dir in args.work_dirs}
-    args.out.parent.mkdir(parents=True, exist_ok=True)
+    runs = {work_dir: read_run(work_dir) for work_dir in args.work_dirs}
     draw_entropies(runs, args.out)
     for name, scalars in runs.items():
         a, b = (scalars[key][1][-1] for key in ('entropy_a', 'entropy_b'))

@@ -10,18 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from mmengine.config import Config, DictAction
-from mmengine.registry import MODELS
-from torch import nn
 
-from mmbam.checkpoints import read_weights, select_backbone
-from mmbam.checkpoints.selection import SOURCES
 from mmbam.cli.common import run_command
+from mmbam.cli.network import add_network_arguments, load_network
 from mmbam.evaluation import build_loader
-from mmbam.evaluation.frozen import build_frozen, class_folders
+from mmbam.evaluation.frozen import build_frozen_neck, multi_view_dataset
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.utils.errors import InputError, input_errors
-from mmbam.visualization.similarities import (
+from mmbam.utils.errors import input_errors
+from mmbam.visualization.attention_histograms import (
     draw_similarities,
     embed_pairs,
     pair_histograms,
@@ -29,80 +25,45 @@ from mmbam.visualization.similarities import (
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='config with model.backbone and views')
-    parser.add_argument('checkpoint', help="of this project, the authors' or timm")
-    parser.add_argument('--out', type=Path, default='similarities.png')
-    parser.add_argument(
-        '--images', metavar='DIR', help="class folders (default: the config's data)"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument('--num', type=int, default=1024, help='images to draw')
-    parser.add_argument('--tau', type=float, default=0.1, help='of the soft-max')
+    add_network_arguments(parser)
+    parser.add_argument(
+        '--out', type=Path, default='similarities.png', help='picture to write'
+    )
+    parser.add_argument(
+        '--images', metavar='DIR', help="folder of class folders; None: the config's"
+    )
+    parser.add_argument('--num', type=int, default=1024, help='number of images')
+    parser.add_argument(
+        '--tau', type=float, default=0.1, help='temperature of the soft-max'
+    )
     parser.add_argument(
         '--projector',
         action='store_true',
         help='compare latents behind the projector, as the loss does',
     )
-    parser.add_argument('--seed', type=int, default=0, help='of images and views')
-    parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
-    parser.add_argument('--batch-size', type=int, default=64)
-    parser.add_argument('--num-workers', type=int, default=2)
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    parser.add_argument(
+        '--seed', type=int, default=0, help='seed of the choice of images and views'
+    )
+    parser.add_argument('--batch-size', type=int, default=64, help='images per batch')
+    parser.add_argument(
+        '--num-workers', type=int, default=2, help='number of worker processes'
+    )
     args = parser.parse_args()
     if args.num < 2:
         parser.error(f'--num must be at least 2, got {args.num}')
     return args
 
 
-def find_dataset(cfg: Config, folder: str | None) -> dict:
-    """Config of the multi-view data set."""
-    dataset = (cfg.get('train_dataloader') or {}).get('dataset')
-    if dataset is None:
-        raise InputError(
-            f'{cfg.filename!r} has no train_dataloader, whose views count.'
-        )
-    if folder is None:
-        return dataset
-    if 'pipeline' not in dataset:
-        raise InputError(
-            f'The training set of {cfg.filename!r} has no pipeline of its own that '
-            'would fit a folder: leave out --images.'
-        )
-    return class_folders(folder, dataset.pipeline)
-
-
-def build_projector(cfg: Config, args: argparse.Namespace) -> nn.Module:
-    """The projector of the network that build_frozen takes the backbone of."""
-    if 'neck' not in cfg.model:
-        raise InputError(f'{cfg.filename!r} has no model.neck: leave out --projector.')
-    weights = read_weights(args.checkpoint)
-    _, role = select_backbone(weights, args.source)
-    prefix = 'teacher.neck.' if role == 'teacher' else 'neck.'
-    neck = MODELS.build(cfg.model.neck)
-    found = {
-        name.removeprefix(prefix): value
-        for name, value in weights.items()
-        if name.startswith(prefix)
-    }
-    try:
-        neck.load_state_dict(found)
-    except RuntimeError:
-        raise InputError(
-            f'The weights {prefix}* of {args.checkpoint!r} are not those of the '
-            "config's projector: leave out --projector."
-        ) from None
-    return neck
-
-
 def main() -> None:
     args = parse_args()
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options)
-    backbone, preprocessor = build_frozen(cfg, args.checkpoint, args.source)
+    cfg, backbone, preprocessor = load_network(args)
     neck = None
     if args.projector:
-        neck = build_projector(cfg, args).to(next(backbone.parameters()).device)
-    dataset = build_dataset(find_dataset(cfg, args.images))
+        neck = build_frozen_neck(cfg, args.checkpoint, args.source)
+    dataset = build_dataset(multi_view_dataset(cfg, args.images))
     fraction = min(1.0, args.num / max(len(dataset), 1))
     loader = build_loader(
         dataset, args.batch_size, args.num_workers, fraction, args.seed
@@ -117,7 +78,6 @@ def main() -> None:
         f'{Path(args.checkpoint).name}: {what}, {len(labels):,} images x 2 views, '
         f'tau {args.tau:g}'
     )
-    args.out.parent.mkdir(parents=True, exist_ok=True)
     draw_similarities({name: histograms}, args.out)
     print(f'Wrote {args.out}')
 

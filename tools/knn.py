@@ -12,10 +12,24 @@ def main() -> None:
     parser = evaluation_parser(__doc__)
     parser.add_argument('--train', metavar='DIR', help='class folders to search')
     parser.add_argument('--test', metavar='DIR', help='class folders to classify')
-    parser.add_argument('--k', type=int, nargs='+', default=[20], help='neighbours')
-    parser.add_argument('--temperature', type=float, default=0.07)
     parser.add_argument(
-        '--fraction', type=float, default=1.0, help='share of the training set'
+        '--k',
+        type=int,
+        nargs='+',
+        default=[20],
+        help='numbers of neighbours that vote (default: 20)',
+    )
+    parser.add_argument(
+        '--temperature',
+        type=float,
+        default=0.07,
+        help='temperature of the votes (default: 0.07)',
+    )
+    parser.add_argument(
+        '--fraction',
+        type=float,
+        default=1.0,
+        help='share of the training set to search (default: 1.0)',
     )
     args = parser.parse_args()
     features = FrozenFeatures(args)

@@ -14,12 +14,16 @@ from mmbam.evaluation.loaders import build_dataset
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('root', help='folder of class folders')
-    parser.add_argument('out', type=Path, help='list to write, for ann_file')
+    parser.add_argument('out', type=Path, help='list to write, for use as ann_file')
     amount = parser.add_mutually_exclusive_group(required=True)
-    amount.add_argument('--fraction', type=float, help='share of each class')
-    amount.add_argument('--per-class', type=int, help='images of each class')
-    parser.add_argument('--rest', type=Path, help='list of all other images')
-    parser.add_argument('--seed', type=int, default=0)
+    amount.add_argument('--fraction', type=float, help='share of each class to take')
+    amount.add_argument(
+        '--per-class', type=int, help='number of images of each class to take'
+    )
+    parser.add_argument('--rest', type=Path, help='list of all other images to write')
+    parser.add_argument(
+        '--seed', type=int, default=0, help='seed of the choice (default: 0)'
+    )
     args = parser.parse_args()
     try:
         dataset = build_dataset(class_folders(args.root, pipeline=[]))

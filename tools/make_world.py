@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
+from mmbam.cli.common import run_command
 from mmbam.demo.world import make_world
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument('root', nargs='?', default='data/world', help='folder to make')
-    parser.add_argument('--seed', type=int, default=0)
-    parser.add_argument('--num-classes', type=int, default=16, help='2 to 18')
-    parser.add_argument('--patch-size', type=int, default=32, help='side in pixels')
-    parser.add_argument('--scene-size', type=int, default=128, help='side in pixels')
-    parser.add_argument('--objects', type=int, default=4, help='most of a scene')
+    parser.add_argument('--seed', type=int, default=0, help='seed of all images')
+    parser.add_argument(
+        '--num-classes', type=int, default=16, help='number of classes, from 2 to 18'
+    )
+    parser.add_argument(
+        '--patch-size', type=int, default=32, help='side of a patch, in pixels'
+    )
+    parser.add_argument(
+        '--scene-size', type=int, default=128, help='side of a scene, in pixels'
+    )
+    parser.add_argument(
+        '--objects', type=int, default=4, help='largest number of objects in a scene'
+    )
     parser.add_argument(
         '--background-blur',
         type=float,
         default=0.0,
         metavar='SIGMA',
-        help='by which the backgrounds of scenes are out of focus, in pixels',
+        help='blur of the backgrounds of scenes, in pixels',
     )
-    parser.add_argument('--frames', type=int, default=16, help='frames of a video')
+    parser.add_argument(
+        '--frames', type=int, default=16, help='number of frames per video'
+    )
     for what, counts in (
         ('patches', (4000, 800)),
         ('scenes', (200, 50)),
@@ -41,14 +53,9 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    args = parse_args()
-    try:
-        roots = make_world(**vars(args))
-    except (ValueError, OSError) as error:
-        sys.exit(f'make_world: {error}')
-    for layout, root in roots.items():
+    for layout, root in make_world(**vars(parse_args())).items():
         print(f'{layout:9s} {root}')
 
 
 if __name__ == '__main__':
-    main()
+    run_command(main)

@@ -11,11 +11,12 @@ from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.evaluation.transfer import (
     TRANSFER_SETS,
-    format_table,
+    table_rows,
     transfer_datasets,
     transfer_row,
 )
 from mmbam.utils.errors import InputError
+from mmbam.utils.tables import print_table
 
 
 def main() -> None:
@@ -24,19 +25,22 @@ def main() -> None:
         'data',
         nargs='+',
         metavar='NAME=ROOT',
-        help=f'{", ".join(TRANSFER_SETS)}, or any name for class folders in '
-        'ROOT/train, ROOT/test and perhaps ROOT/val',
+        help=f'data sets to transfer to: {", ".join(TRANSFER_SETS)}, or any other name '
+        'for class folders in ROOT/train, ROOT/test and optionally ROOT/val',
     )
     parser.set_defaults(size=224)
     parser.add_argument(
-        '--val-fraction', type=float, default=0.2, help='held out without ROOT/val'
+        '--val-fraction',
+        type=float,
+        default=0.2,
+        help='share of the training set held out if there is no ROOT/val (default 0.2)',
     )
     parser.add_argument('--out', type=Path, help='JSON file for the figures')
     args = parser.parse_args()
     wrong = [entry for entry in args.data if '=' not in entry]
     if wrong:
         raise InputError(f'Data sets are given as NAME=ROOT, but got {wrong[0]!r}.')
-    # All of them first: wrong data must not show after hours.
+    # All of them first, so that a wrong one is noticed before hours of work.
     datasets = {
         name: {
             split: cfg and build_dataset(cfg)
@@ -50,7 +54,8 @@ def main() -> None:
         for name, splits in datasets.items()
     }
     if is_main_process():
-        print(format_table(rows))
+        header = ['data set', 'top-1', 'per class', 'l2']
+        print_table('Accuracy in per cent', header, table_rows(rows))
         if args.out:
             args.out.write_text(json.dumps(rows, indent=2))
 

@@ -10,14 +10,13 @@ import argparse
 import json
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
 from mmengine.dist import is_main_process
 
-from mmbam.checkpoints.selection import SOURCES
 from mmbam.cli.common import run_command
-from mmbam.evaluation.frozen import build_frozen
+from mmbam.cli.network import add_network_arguments, load_network
 from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos
-from mmbam.visualization.video import draw_strips
+from mmbam.utils.tables import print_table
+from mmbam.visualization.video_strips import draw_strips
 
 IN_PICTURE = 4
 
@@ -26,39 +25,39 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument('config', help='config whose model.backbone is evaluated')
-    parser.add_argument('checkpoint', help="of this project, the authors' or timm")
-    parser.add_argument('--root', default='data/DAVIS', help='of DAVIS-2017, 480p')
-    parser.add_argument('--split', default='val', help='list in ImageSets/2017')
+    add_network_arguments(parser)
     parser.add_argument(
-        '--out', type=Path, default='work_dirs/davis', help='PNGs, table and picture'
+        '--root', default='data/DAVIS', help='folder of DAVIS-2017 in 480p'
+    )
+    parser.add_argument(
+        '--split', default='val', help='list of sequences in ImageSets/2017'
+    )
+    parser.add_argument(
+        '--out',
+        type=Path,
+        default='work_dirs/davis',
+        help='folder for masks, figures and picture',
     )
     parser.add_argument(
         '--last', type=int, nargs='+', default=[7, 14, 21, 28], metavar='T',
-        help='numbers of last frames to use beside the first',
+        help='numbers of preceding frames to use besides the first',
     )  # fmt: skip
     parser.add_argument(
         '--size', type=int, default=480, help='shorter side of the frames, in pixels'
     )
     parser.add_argument('--k', type=int, default=5, help='neighbours of a token')
-    parser.add_argument('--radius', type=int, default=12, help='in tokens')
-    parser.add_argument('--temperature', type=float, default=0.1)
+    parser.add_argument(
+        '--radius', type=int, default=12, help='radius of the search, in tokens'
+    )
+    parser.add_argument(
+        '--temperature', type=float, default=0.1, help="of the neighbours' weights"
+    )
     parser.add_argument(
         '--no-scores',
         action='store_true',
-        help='only write PNGs: for a split of which only first frames are annotated',
+        help='only write masks, for a split with annotations of first frames alone',
     )
-    parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
     return parser.parse_args()
-
-
-def table(results: dict[int, dict]) -> str:
-    """One row for each T, in per cent."""
-    names = [name for name in next(iter(results.values())) if name != 'objects']
-    rows = [['T', *names]]
-    rows += [[str(t), *(f'{r[n]:.2f}' for n in names)] for t, r in results.items()]
-    return '\n'.join(''.join(f'{cell:>10}' for cell in row) for row in rows)
 
 
 def main() -> None:
@@ -66,16 +65,20 @@ def main() -> None:
     scored = not args.no_scores
     protocol = dict(k=args.k, radius=args.radius, temperature=args.temperature)
     videos = read_davis(args.root, args.split, scored)
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options)
-    tokens = FrameTokens(*build_frozen(cfg, args.checkpoint, args.source), args.size)
+    _, *network = load_network(args)
+    tokens = FrameTokens(*network, args.size)
     results = segment_videos(
         tokens, videos, args.out, args.last, scored=scored, **protocol
     )
     if not is_main_process():
         return
     if scored:
-        print(table(results))
+        names = [name for name in results[args.last[0]] if name != 'objects']
+        print_table(
+            'Video segmentation, in per cent',
+            ['T', *names],
+            [[t, *(f'{r[n]:.2f}' for n in names)] for t, r in results.items()],
+        )
         written = dict(
             config=args.config, checkpoint=args.checkpoint, source=args.source,
             root=args.root, split=args.split, size=args.size, **protocol,

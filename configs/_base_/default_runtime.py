@@ -19,7 +19,7 @@ vis_backends = [dict(type='LocalVisBackend')]
 visualizer = dict(type='UniversalVisualizer', vis_backends=vis_backends)
 log_processor = dict(
     window_size=50,
-    # Means over the window, of the health signs as well as of the loss.
+    # Entropies are averaged over the window as well.
     mean_pattern=r'.*(loss|time|data_time|grad_norm|entropy).*',
 )
 log_level = 'INFO'
@@ -27,4 +27,4 @@ log_level = 'INFO'
 load_from = None
 resume = False
 randomness = dict(seed=0)
-sync_bn = 'torch'  # where there is batch norm, and more than one GPU
+sync_bn = 'torch'  # for models with batch norm on several GPUs

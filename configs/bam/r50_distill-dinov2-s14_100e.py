@@ -1,7 +1,7 @@
-"""Distil a frozen foundation model of another architecture (App. C: "any teacher").
+"""Distill a frozen network of another architecture (App. C: "any arbitrary teacher").
 
-The teacher is mmpretrain's DINOv2 ViT-S/14, whose published weights
-`vit-small-p14_dinov2-pre_3rdparty_20230426-5641ca5a.pth` are given by
+The teacher is mmpretrain's DINOv2 ViT-S/14. Its published weights are
+``vit-small-p14_dinov2-pre_3rdparty_20230426-5641ca5a.pth``; name another place by
 
     --cfg-options model.teacher.checkpoint=/path/to/that.pth
 """
@@ -9,7 +9,7 @@ The teacher is mmpretrain's DINOv2 ViT-S/14, whose published weights
 _base_ = './r50_300e.py'
 
 model = dict(
-    # Its latents are compared with the teacher's: the width is that of its [cls] token.
+    # The latents are compared with the teacher's [cls] token, so they have its width.
     neck=dict(out_channels=384),
     teacher=dict(
         _delete_=True,

@@ -1,4 +1,4 @@
-"""Start from existing weights, to adapt a pre-trained backbone to images of one's own.
+"""Continue from pre-trained weights, to adapt a backbone to your own images.
 
     export MMBAM_CHECKPOINT=/path/to/pretrained.pth
     tools/dist_train.sh configs/bam/vit-b16_adapt_100e.py 8 --auto-scale-lr \
@@ -17,7 +17,7 @@ train_dataloader = dict(
     )
 )
 
-# Weights that are good already want small steps, and boxes from the first epoch on.
+# Good weights need small steps, and give useful boxes from the first epoch on.
 train_cfg = dict(max_epochs=100)
 optim_wrapper = dict(optimizer=dict(lr=0.0003))
 param_scheduler = [
@@ -26,7 +26,7 @@ param_scheduler = [
     dict(_base_.param_scheduler[2], end=100),
 ]
 custom_hooks = [
-    # Every weight of the backbone arrives, or training does not start.
+    # Stops unless every weight of the backbone is in the file.
     dict(type='mmbam.PretrainedBackboneHook'),
     dict(type='mmbam.SeedByEpochHook'),
     dict(type='mmbam.LocalizeHook', start_epoch=0, interval=20),

@@ -1,4 +1,4 @@
-"""Any folder of images, with or without sub-folders; labels are not needed.
+"""Any folder of images without labels, with or without sub-folders.
 
     tools/dist_train.sh configs/bam/vit-s16_folder_300e.py 8 --auto-scale-lr \
         --cfg-options train_dataloader.dataset.data_root=/path/to/images

@@ -9,7 +9,7 @@ _base_ = [
 model = dict(
     type='mmbam.BAM',
     backbone=dict(
-        # A stem of 3 x 3: that of ImageNet would leave 8 x 8 of 32 x 32 positions.
+        # A stem of 3 x 3, because ImageNet's reduces 32 x 32 pixels to 8 x 8.
         type='ResNet_CIFAR',
         depth=18,
         stem_channels=16,
@@ -18,7 +18,7 @@ model = dict(
         strides=(2, 2, 2),
         dilations=(1, 1, 1),
         out_indices=(2,),
-        # The run is too short for blocks that start as the identity.
+        # Blocks that start as the identity need a longer run.
         zero_init_residual=False,
     ),
     neck=dict(
@@ -27,20 +27,52 @@ model = dict(
         hid_channels=512,
         out_channels=256,
         act_cfg=dict(type='ReLU'),
-        # The paper's projector has none beside a teacher. It spreads the latents from
-        # the first step on, which a run of a few hundred steps cannot wait for.
+        # Unlike the paper's projector with a teacher. Batch norm spreads the latents
+        # from the first step on, which helps a run of a few hundred steps.
         norm_cfg=dict(type='BN1d'),
     ),
-    # A small batch has few targets: a lower temperature keeps B away from uniform.
+    # With the few targets of a small batch, B needs a lower temperature.
     head=dict(
         type='mmbam.BAMHead',
         loss=dict(type='mmbam.BAMLoss', num_views=6, tau_b=0.03),
     ),
-    # 0.995 averages over more steps than this run has.
+    # The paper's 0.995 averages over too many steps for this run.
     teacher=dict(type='mmbam.EMATeacher', momentum=0.98, end_momentum=1.0),
     channels_last=True,
 )
 
-# A run of a few hundred steps: log often, average over little.
+custom_hooks = [
+    dict(type='mmbam.SeedByEpochHook'),
+    dict(
+        type='mmbam.KNNHook',
+        train_dataset=dict(
+            type='ImageNet',
+            data_root=_base_.data_root,
+            split='train',
+            pipeline=_base_.test_pipeline,
+        ),
+        test_dataset=dict(
+            type='ImageNet',
+            data_root=_base_.data_root,
+            split='val',
+            pipeline=_base_.test_pipeline,
+        ),
+        interval=2,
+        fraction=1.0,
+        batch_size=200,
+        num_workers=0,
+    ),
+    # Random crops for the first half of the run.
+    dict(
+        type='mmbam.LocalizeHook',
+        start_epoch=14,
+        interval=7,
+        image_size=32,
+        batch_size=200,
+        num_workers=0,
+    ),
+]
+
+# The run has a few hundred steps, so log often.
 default_hooks = dict(logger=dict(interval=5))
 log_processor = dict(window_size=10)

@@ -1,7 +1,7 @@
 """BAM with ContrastiveCrop on scenes whose backgrounds are out of focus.
 
-What tells these images apart are their objects, and most local crops show little of
-them. Minutes on a CPU, once the scenes are made::
+Only their objects tell these images apart, and most random local crops show little of
+them. Takes minutes on a CPU. Make the scenes first::
 
     python tools/make_world.py data/objects --patches 16 16 --videos 0 0 \
         --scenes 2000 200 --scene-size 64 --objects 2 --background-blur 6
@@ -27,14 +27,14 @@ model = dict(
     neck=dict(in_channels=48, norm_cfg=None),
 )
 
-# Saturation, hue and grey do nothing to a grey image.
-jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), grey=0.0)
+# Saturation, hue and gray have no effect on gray images.
+jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), gray=0.0)
 train_pipeline = [
     dict(type='mmbam.SeedBySample'),
     dict(type='LoadImageFromFile'),
     dict(
         type='mmbam.MultiCrop',
-        # The paper's areas; its blur would leave little of so small an image.
+        # The areas of ImageNet's views, with less blur for such small images.
         views=[
             dict(size=32, area=(0.25, 1.0), blur=1.0, sigma=(0.1, 0.6), **jitter),
             dict(size=32, area=(0.25, 1.0), blur=0.1, sigma=(0.1, 0.6), **jitter),
@@ -63,7 +63,7 @@ custom_hooks = [
         start_epoch=10,
         interval=5,
         image_size=128,
-        # So few layers answer to everything a little: only their peaks say where.
+        # So shallow a network responds everywhere; only its peaks mark objects.
         threshold=0.7,
         batch_size=100,
         num_workers=0,

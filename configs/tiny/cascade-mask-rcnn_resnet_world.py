@@ -3,15 +3,15 @@
     MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_28.pth \
         python tools/train.py configs/tiny/cascade-mask-rcnn_resnet_world.py
 
-The config of ResNet-50 with another root, fewer classes, a shorter schedule, and as
-small as the backbone and the scenes are.
+The config of ResNet-50 with another data root, fewer classes, a shorter schedule, and
+sizes that suit the small backbone and scenes.
 """
 
 _base_ = '../benchmarks/coco/r50_cascade-mask-rcnn_12e.py'
 
 data_root = 'data/world/coco/'
-# Data set and metric look classes up by name, so the photographs of the world stand
-# under COCO's first names.
+# Data set and metric look up classes by name, so the photographs of the made world have
+# COCO's first names.
 classes = (
     'person', 'bicycle', 'car', 'motorcycle', 'airplane', 'bus', 'train', 'truck',
     'boat', 'traffic light', 'fire hydrant', 'stop sign', 'parking meter', 'bench',

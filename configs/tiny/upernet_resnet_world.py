@@ -3,14 +3,14 @@
     MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_28.pth \
         python tools/train.py configs/tiny/upernet_resnet_world.py
 
-The config of ResNet-50 with another root, fewer classes, a shorter schedule, and as
-small as the backbone and the scenes are.
+The config of ResNet-50 with another data root, fewer classes, a shorter schedule, and
+sizes that suit the small backbone and scenes.
 """
 
 _base_ = '../benchmarks/ade20k/r50_upernet_160k.py'
 
 data_root = 'data/world/ade/ADEChallengeData2016'
-# Labels of the scenes are numbers; the data set wants names that it knows.
+# The labels of the scenes are numbers; the data set accepts ADE20K's names only.
 classes = (
     'wall', 'building', 'sky', 'floor', 'tree', 'ceiling', 'road', 'bed ',
     'windowpane', 'grass', 'cabinet', 'sidewalk', 'person', 'earth', 'door', 'table',

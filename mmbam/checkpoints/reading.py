@@ -111,7 +111,8 @@ def _is_torchscript(path: Path) -> bool:
     # By the reader that torch.load uses. Python's zipfile takes some files that this
     # one opens for no zip at all.
     try:
-        records = torch._C.PyTorchFileReader(str(path)).get_all_records()
+        reader: Any = torch._C.PyTorchFileReader(str(path))
+        records = reader.get_all_records()
     except RuntimeError:  # no zip
         return False
     return any(Path(record).name == 'constants.pkl' for record in records)

@@ -25,7 +25,10 @@ class Inert:
     __call__ = __setstate__ = __setitem__ = append = extend = add = _nothing
 
 
-class RestrictedUnpickler(pickle._Unpickler):
+_Unpickler: Any = pickle._Unpickler  # has no types
+
+
+class RestrictedUnpickler(_Unpickler):
     """Rebuilds tensors and containers, and refuses every other name.
 
     Python's own implementation rather than C's, whose opcodes cannot be overridden.
@@ -43,7 +46,7 @@ class RestrictedUnpickler(pickle._Unpickler):
         'torch._utils._rebuild_parameter': torch._utils._rebuild_parameter,
     }
     stand_in: type | None = None
-    dispatch = dict(pickle._Unpickler.dispatch)
+    dispatch = dict(_Unpickler.dispatch)
 
     def find_class(self, module: str, name: str) -> Any:
         """Return what a name stands for."""

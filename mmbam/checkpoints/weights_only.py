@@ -128,9 +128,10 @@ def _load(path: Path, map_location: Any) -> dict:
 def _load_listed(path: Path, map_location: Any) -> dict:
     if _TORCH_HAS_SAFE_GLOBALS:
         codes = '?' + np.typecodes['AllInteger'] + np.typecodes['AllFloat']
-        allowed = [(value, name) for name, value in _OURS.items()]
+        allowed: list[Any] = [(value, name) for name, value in _OURS.items()]
         allowed += {type(np.dtype(code)) for code in codes}
-        with torch.serialization.safe_globals(allowed):
+        safe_globals = torch.serialization.safe_globals  # type: ignore[attr-defined]
+        with safe_globals(allowed):
             return torch.load(path, map_location=map_location, weights_only=True)
     # weights_only of older torch takes no list of its own.
     return torch.load(

@@ -1,7 +1,7 @@
-"""Side by side with other methods: quality, time and memory on one's own images."""
+"""BAM beside other methods: quality, time and memory on one's own images."""
 
 from .compare import compare
-from .methods import METHODS
+from .method import load_method, method_names
 from .settings import Settings
 
-__all__ = ['METHODS', 'Settings', 'compare']
+__all__ = ['Settings', 'compare', 'load_method', 'method_names']

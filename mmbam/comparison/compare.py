@@ -11,13 +11,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from mmbam.utils.errors import InputError
 
 from .config import shared, steps_per_epoch
-from .methods import METHODS
+from .method import Method, load_methods
 from .settings import Settings
 from .worker import ERROR, RESULT, write_json
 
@@ -27,46 +28,46 @@ START = 'from mmbam.comparison.worker import main; main()'
 
 def compare(
     settings: Settings,
-    methods: Sequence[str],
+    methods: Sequence[str | Path],
     seeds: Sequence[int] = (0,),
     out: str | Path = 'work_dirs/compare',
 ) -> dict:
     """Run every method with every seed under the same conditions.
 
-    Runs that are done already are kept, an interrupted one goes on after its last
-    epoch, one that failed is tried again. A run that fails does not stop the others.
+    Finished runs are kept, an interrupted run continues after its last epoch, a failed
+    one is tried again. A run that fails does not stop the others.
 
     Args:
         settings (Settings): What all runs share.
-        methods (Sequence[str]): Names from ``METHODS``.
-        seeds (Sequence[int]): One run of each method for each. Defaults to (0,).
-        out (str | Path): Folder for everything. Methods and seeds may be added to it
-            later; other settings need another folder.
+        methods (Sequence[str | Path]): Names of configs in ``configs/compare``, or
+            paths of configs.
+        seeds (Sequence[int]): Seeds, each for one run of every method. Defaults to
+            (0,).
+        out (str | Path): Folder of the comparison. Methods and seeds may be added to
+            it later; other settings need another folder.
 
     Returns:
-        dict: ``settings``, ``shared`` (in words), ``machine``, and ``runs``, a list
-        with the result of each, or its ``error``. Also in ``results.json``.
+        dict: ``settings``, ``shared`` (sentences), ``machine``, ``methods`` (title,
+        source and what is its own, under each name) and ``runs``, a list with the
+        result or the ``error`` of each. Also in ``results.json``.
     """
-    unknown = [name for name in methods if name not in METHODS]
-    if unknown or not methods:
-        raise InputError(
-            f'There is no method {", ".join(map(repr, unknown)) or "to compare"}; '
-            f'choose from {", ".join(METHODS)}.'
-        )
+    loaded = load_methods(methods)
     if not seeds:
         raise InputError('A comparison needs at least one seed.')
-    steps_per_epoch(settings)  # what is wrong with the data shows before the first run
+    steps_per_epoch(settings)  # wrong data shows before the first run
     settings.backbone_config()
     out = Path(out)
     _check_settings(out / SETTINGS, settings)
+    about = {m.name: dict(title=m.title, source=m.source, own=m.own) for m in loaded}
     runs = []
     for seed in seeds:
-        for name in methods:
-            runs.append(_run(name, seed, settings, out / f'{name}_seed{seed}'))
+        for method in loaded:
+            runs.append(_run(method, seed, settings, out / f'{method.name}_seed{seed}'))
             results = dict(
                 settings=asdict(settings),
                 shared=shared(settings),
                 machine=machine(),
+                methods=about,
                 runs=runs,
             )
             write_json(out / RESULTS, results)
@@ -74,7 +75,7 @@ def compare(
 
 
 def machine() -> str:
-    """On what the runs were timed."""
+    """Describe the machine that times the runs."""
     if torch.cuda.is_available():
         device = torch.cuda.get_device_name()
     else:
@@ -93,8 +94,7 @@ def _processor() -> str:
 
 def _check_settings(file: Path, settings: Settings) -> None:
     """Refuse to mix runs under different conditions in one folder."""
-    # What is set for one method does not concern the runs of the others, whose folders
-    # are checked one by one.
+    # Options concern one method each: its folders are checked in _run.
     now = {k: v for k, v in asdict(settings).items() if k != 'options'}
     if file.is_file():
         before = json.loads(file.read_text())
@@ -107,16 +107,21 @@ def _check_settings(file: Path, settings: Settings) -> None:
     write_json(file, now)
 
 
-def _run(name: str, seed: int, settings: Settings, folder: Path) -> dict:
-    title = f'{METHODS[name].title}, seed {seed}'
-    spec = dict(method=name, seed=seed, settings=asdict(settings), folder=str(folder))
+def _run(method: Method, seed: int, settings: Settings, folder: Path) -> dict:
+    name, title = method.name, f'{method.title}, seed {seed}'
+    spec: dict[str, Any] = dict(
+        method=name, seed=seed, settings=asdict(settings), folder=str(folder)
+    )
     options = settings.options.get(name, {})
     spec['settings']['options'] = {name: options} if options else {}
+    spec['config'] = method.config
+    spec = json.loads(json.dumps(spec, default=str))  # tuples as they are read again
     file = folder / 'spec.json'
-    if file.is_file() and json.loads(file.read_text()) != json.loads(json.dumps(spec)):
+    # Older versions wrote no config.
+    if file.is_file() and {**spec, **json.loads(file.read_text())} != spec:
         raise InputError(
-            f'{str(folder)!r} holds a run with other options of {name}: remove it, or '
-            'name another folder.'
+            f'{str(folder)!r} holds a run with another config or other options of '
+            f'{name}: remove it, or name another folder.'
         )
     if (folder / RESULT).is_file():
         print(f'{title}: done already', flush=True)
@@ -129,13 +134,13 @@ def _run(name: str, seed: int, settings: Settings, folder: Path) -> dict:
     log = folder / 'errors.txt'
     with log.open('w') as stream:
         code = subprocess.call(
-            [sys.executable, '-c', START, str(file)],
+            [sys.executable, '-c', START, str(file), str(method.path)],
             env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)},
             stderr=stream,
         )
     if (folder / RESULT).is_file():
         return json.loads((folder / RESULT).read_text())
-    error = f'It ended with exit code {code}, see {log}.'
+    error = f'The run ended with exit code {code}, see {log}.'
     if (folder / ERROR).is_file():
         error = json.loads((folder / ERROR).read_text())['error']
     print(f'{title}: failed. {error}', flush=True)

@@ -1,18 +1,19 @@
-"""The config of one run: what is shared, and the method."""
+"""The config of one run: what all methods share, and the method's own."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, init_default_scope
 
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.models import pool_features
+from mmbam.models.backbones.anatomy import embedding_width, patch_size
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
-from .methods import METHODS, Method
-from .models import Setup
+from .method import Method, fill
 from .settings import Settings
 
 WEIGHT_DECAY, CLIP, WARMUP = 0.04, 1.0, 0.1
@@ -25,7 +26,7 @@ PREPROCESSOR = dict(
 
 
 def shared(settings: Settings) -> list[str]:
-    """What all methods have in common, in words."""
+    """Return sentences that say what all methods have in common."""
     budget = (
         f'{settings.epochs} epochs'
         if settings.epochs
@@ -40,19 +41,19 @@ def shared(settings: Settings) -> list[str]:
         f'Budget {budget}.',
         f'AdamW, learning rate {settings.lr:g} after a warm-up over a tenth of the '
         f'run, cosine to 0, weight decay {WEIGHT_DECAY}, gradients clipped at '
-        f'{CLIP:g}. Papers have optimisers of their own.',
-        'Views: crop, flip, jitter, grey, blur and solarise as in the paper, the blur '
-        'in proportion to the size; with multi-crop '
-        f'{settings.local_views} more of {settings.local_size} px.',
-        'Moving averages begin at the published momentum, or at one that spans a tenth '
+        f'{CLIP:g}. Most papers use other optimizers.',
+        "Views: crop, flip, jitter, gray, blur and solarize as in BAM's paper, the "
+        'blur in proportion to the image size; methods with multi-crop get '
+        f'{settings.local_views} more crops of {settings.local_size} px.',
+        'Moving averages start at the published momentum, or at one that spans a tenth '
         'of the run if that is less.',
         'Evaluated is the moving average for BAM with a teacher and DINO, the trained '
-        'network for all others: k-NN with 20 neighbours, and a linear probe.',
+        'network for all others: k-NN with 20 neighbors, and a linear probe.',
     ]
 
 
 def steps_per_epoch(settings: Settings) -> int:
-    """Full batches of the images to pre-train on."""
+    """Return the number of full batches in the images to pre-train on."""
     dataset = {**settings.datasets()['pretrain'], 'pipeline': []}
     number = len(build_dataset(dataset))
     if number < settings.batch_size:
@@ -64,41 +65,37 @@ def steps_per_epoch(settings: Settings) -> int:
 
 
 def run_config(
-    name: str, settings: Settings, seed: int, epochs: int, folder: str
+    method: Method, settings: Settings, seed: int, epochs: int, folder: str
 ) -> Config:
-    """Config for a runner.
+    """Make the config of a run.
 
     Args:
-        name (str): Of the method.
-        settings (Settings): What is shared.
-        seed (int): Of this run.
-        epochs (int): Of this run.
-        folder (str): Its work directory.
+        method (Method): Method to pre-train with.
+        settings (Settings): What all methods share.
+        seed (int): Seed of the run.
+        epochs (int): Number of epochs.
+        folder (str): Work directory.
     """
     init_default_scope('mmpretrain')
-    method = METHODS[name]
-    steps = steps_per_epoch(settings)
     backbone = settings.backbone_config()
-    width, is_map = _embedding(backbone, settings.size)
-    setup = Setup(
-        backbone=backbone,
-        width=width,
-        is_map=is_map,
-        views=2 + (settings.local_views if method.multi_crop else 0),
-        head_width=settings.head_width,
-        size=settings.size,
-        steps=steps * epochs,
-        epochs=epochs,
-        batch_size=settings.batch_size,
-    )
-    model = {'backbone': backbone, 'data_preprocessor': PREPROCESSOR}
-    model.update(method.model(setup))
-    warmup = max(2, round(WARMUP * setup.steps))  # one step would never rise
+    method.check_backbone(backbone['type'])
+    epoch_steps = steps_per_epoch(settings)
+    values = _values(settings, backbone, epochs, epoch_steps)
+    pipeline = fill(method.config['train_pipeline'], values)
+    values['views'] = _count_views(pipeline)
+    own = {k: v for k, v in method.config.items() if k != 'train_pipeline'}
+    own = fill(own, values)
+    steps = epochs * epoch_steps
+    warmup = max(2, round(WARMUP * steps))  # one step would never rise
     cfg = Config(
         dict(
             default_scope='mmpretrain',
             work_dir=folder,
-            model=model,
+            model={
+                'backbone': backbone,
+                'data_preprocessor': PREPROCESSOR,
+                **own.pop('model'),
+            },
             train_dataloader=dict(
                 batch_size=settings.batch_size,
                 num_workers=settings.workers,
@@ -108,7 +105,12 @@ def run_config(
                 collate_fn=dict(type='default_collate'),
                 dataset={
                     **settings.datasets()['pretrain'],
-                    'pipeline': _pipeline(method, settings),
+                    'pipeline': [
+                        dict(type='mmbam.SeedBySample'),
+                        dict(type='mmbam.LoadImage'),
+                        *pipeline,
+                        dict(type='PackInputs'),
+                    ],
                 },
             ),
             train_cfg=dict(type='EpochBasedTrainLoop', max_epochs=epochs),
@@ -125,64 +127,62 @@ def run_config(
                     type='CosineAnnealingLR',
                     by_epoch=False,
                     begin=warmup,
-                    end=max(setup.steps, warmup + 1),
+                    end=max(steps, warmup + 1),
                 ),
             ],
             default_hooks=dict(
-                # Every epoch is where an interrupted run may go on.
+                # An interrupted run continues after its last whole epoch.
                 checkpoint=dict(type='CheckpointHook', interval=1, max_keep_ckpts=1),
             ),
-            custom_hooks=[dict(type='mmbam.SeedByEpochHook'), *method.hooks(setup)],
+            custom_hooks=[
+                dict(type='mmbam.SeedByEpochHook'),
+                *own.pop('custom_hooks', []),
+            ],
             randomness=dict(seed=seed),
             env_cfg=dict(mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0)),
             log_level='ERROR',
             resume=True,
         )
     )
-    cfg.merge_from_dict(settings.options.get(name, {}))
+    cfg.merge_from_dict(own)
+    cfg.merge_from_dict(settings.options.get(method.name, {}))
     return cfg
 
 
-def _pipeline(method: Method, settings: Settings) -> list[dict]:
-    size = settings.size
-    load = [dict(type='mmbam.SeedBySample'), dict(type='mmbam.LoadImage')]
-    if method.one_view:
-        return [
-            *load,
-            dict(
-                type='RandomResizedCrop',
-                scale=size,
-                crop_ratio_range=(0.2, 1.0),
-                interpolation='bicubic',
-            ),
-            dict(type='RandomFlip', prob=0.5),
-            dict(type='PackInputs'),
-        ]
-    sigma = (0.1, max(0.2, 2.0 * size / 224))
-    views = [
-        dict(size=size, area=(0.25, 1.0), blur=1.0, sigma=sigma),
-        dict(size=size, area=(0.25, 1.0), blur=0.1, sigma=sigma, solarise=0.2),
-    ]
-    if method.multi_crop:
-        views.append(
-            dict(
-                num=settings.local_views,
-                size=settings.local_size,
-                # The paper's 0.05 to 0.25 is next to nothing of a small image.
-                area=(0.05, 0.25) if size > 64 else (0.15, 0.4),
-                blur=0.5,
-                sigma=sigma,
-            )
-        )
-    return [*load, dict(type='mmbam.MultiCrop', views=views), dict(type='PackInputs')]
-
-
-def _embedding(backbone: dict, size: int) -> tuple[int, bool]:
-    """Width of a backbone's embedding, and whether it returns maps."""
+def _values(
+    settings: Settings, backbone: dict, epochs: int, epoch_steps: int
+) -> dict[str, Any]:
+    """Return what the formulas of a method may use; ``views`` comes with its views."""
     network = MODELS.build(backbone)
     with frozen(network):
-        features = network(torch.zeros(2, 3, size, size))
-    width = pool_features(features).shape[1]
+        features = network(torch.zeros(2, 3, settings.size, settings.size))
     while not isinstance(features, torch.Tensor):
         features = features[-1]
-    return width, features.dim() == 4
+    steps = epochs * epoch_steps
+    return dict(
+        backbone=ConfigDict(backbone),
+        width=embedding_width(network, settings.size),
+        cnn=features.dim() == 4,
+        patch_size=patch_size(network),
+        blocks=len(getattr(network, 'layers', ())),
+        head_width=settings.head_width,
+        size=settings.size,
+        local_size=settings.local_size,
+        local_views=settings.local_views,
+        batch_size=settings.batch_size,
+        epochs=epochs,
+        epoch_steps=epoch_steps,
+        steps=steps,
+        # A moving average spans at most a tenth of the run.
+        momentum=lambda published: min(published, 1 - 10 / max(steps, 20)),
+    )
+
+
+def _count_views(pipeline: list[dict]) -> int:
+    for transform in pipeline:
+        if 'views' in transform:  # mmbam.MultiCrop
+            return sum(view.get('num', 1) for view in transform['views'])
+        if 'num_views' in transform:  # mmpretrain's MultiView
+            number = transform['num_views']
+            return number if isinstance(number, int) else sum(number)
+    return 1

@@ -1,4 +1,4 @@
-"""What a run costs and what it is worth, while it trains."""
+"""Time, memory and accuracy of a run while it trains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmbam.evaluation import extract_features, knn_accuracy, linear_probe, rankme
@@ -18,16 +18,17 @@ from mmbam.evaluation import extract_features, knn_accuracy, linear_probe, rankm
 class MeasureHook(Hook):
     """Record the time of every step, the peak of memory, and accuracy over time.
 
-    The record is part of the checkpoints, so that a run which goes on later has all of
-    it. Times are mmengine's, without evaluation.
+    The record is part of the checkpoints, so that a continued run has all of it. Times
+    are mmengine's, without evaluation.
 
     Args:
-        loaders (dict[str, DataLoader]): ``train`` and ``test`` for the evaluation.
-        network (Callable[[nn.Module], nn.Module]): From the model to what is evaluated.
-        evaluations (int): How often to evaluate after the start.
-        base_lr (float): Of the linear probe.
-        memory_before (int, optional): Of the process, before the model was built. None
-            on machines that do not tell.
+        loaders (dict[str, DataLoader]): Loaders ``train`` and ``test`` to evaluate on.
+        network (Callable[[nn.Module], nn.Module]): Function that takes the network to
+            evaluate out of the model.
+        evaluations (int): Number of evaluations after the one at the start.
+        base_lr (float): Learning rate of the linear probe, per 256 images.
+        memory_before (int, optional): Bytes of the process before the model was built.
+            None if the system does not tell.
     """
 
     priority = 'LOW'  # after the timer, before checkpoints are written
@@ -48,19 +49,19 @@ class MeasureHook(Hook):
         self.record: dict = dict(times=[], waits=[], history=[], peak=None)
 
     def before_train(self, runner: Runner) -> None:
-        """Evaluate the network as it is at its start."""
+        """Evaluate the random network."""
         if runner.epoch == 0:
             self.record.update(times=[], waits=[], history=[], peak=None)
             self._evaluate(runner, 0)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Let the peak of memory be that of the steps to come."""
+        """Start measuring the peak of memory."""
         reset_peak()
 
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch=None, outputs=None
     ) -> None:
-        """Record a step; one with a loss that is no number ends the run."""
+        """Record the time of a step; end the run if its loss is not finite."""
         if outputs and not math.isfinite(float(outputs['loss'])):
             raise RuntimeError(
                 f'The loss of step {runner.iter + 1} is {float(outputs["loss"])}.'
@@ -70,7 +71,7 @@ class MeasureHook(Hook):
             self.record[key].append(float(value))
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Evaluate at equal distances and at the end."""
+        """Evaluate at equal intervals and at the end."""
         peak = peak_memory(self.memory_before)
         if peak is not None:
             self.record['peak'] = max(peak, self.record['peak'] or 0)
@@ -80,15 +81,15 @@ class MeasureHook(Hook):
             self._evaluate(runner, done)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Let the record travel with the weights."""
+        """Save the record with the weights."""
         checkpoint['comparison'] = self.record
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Take up the record of an interrupted run."""
+        """Restore the record of an interrupted run."""
         self.record = checkpoint['comparison']
 
-    def features(self, model: nn.Module) -> dict[str, tuple]:
-        """Features and labels of the training and the test images."""
+    def features(self, model: nn.Module) -> dict[str, tuple[Tensor, Tensor]]:
+        """Return features and labels of the training and the test images."""
         network = self.network(model)
         return {
             part: extract_features(
@@ -116,23 +117,23 @@ class MeasureHook(Hook):
 
 
 def memory_now() -> int | None:
-    """Bytes that this process holds; on a GPU, 0: torch counts its tensors alone."""
+    """Return the bytes of this process; 0 on a GPU, where torch counts only tensors."""
     return 0 if torch.cuda.is_available() else _status('VmRSS')
 
 
 def reset_peak() -> None:
-    """Let the peak of memory begin at the present."""
+    """Reset the peak of memory to the present use."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         return
     try:
         Path('/proc/self/clear_refs').write_text('5')
-    except OSError:  # not Linux, or not allowed: then there is no figure
+    except OSError:  # not Linux, or not allowed
         return
 
 
 def peak_memory(before: int | None) -> int | None:
-    """Bytes above ``before`` at the peak, None where the system does not tell."""
+    """Return the peak in bytes above ``before``, None if the system does not tell."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
     peak = _status('VmHWM')

@@ -1,4 +1,4 @@
-"""Pictures of a comparison: its course, nearest neighbours, where networks look."""
+"""Pictures of a comparison: accuracy over time, nearest neighbors and heat maps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mmbam.visualization.heatmaps import draw_heat_maps
 from .settings import Settings
 from .worker import LOOKS
 
-QUERIES = 4  # rows of neighbours for each method
+QUERIES = 4  # rows of each method
 
 
 def draw_course(
@@ -24,8 +24,8 @@ def draw_course(
     """Draw k-NN and linear accuracy against seconds and epochs.
 
     Args:
-        histories (Mapping[str, Sequence]): Under each method's name the evaluations of
-            its runs, one list for each seed.
+        histories (Mapping[str, Sequence]): Evaluations of each seed's run, under each
+            method's title.
         path (str | Path): PNG to write.
     """
     figure = Figure(figsize=(12, 8), layout='constrained')
@@ -37,24 +37,24 @@ def draw_course(
             row, ('seconds', 'epoch'), ('Seconds of training', 'Epochs')
         ):
             for number, (name, runs) in enumerate(histories.items()):
-                # Runs for minutes may differ in their number of evaluations.
+                # With a budget in minutes, runs may differ in their evaluations.
                 length = min(map(len, runs))
                 x, y = (
                     np.array([[point[k] for point in run[:length]] for run in runs])
                     for k in (by, key)
                 )
-                colour, style = f'C{number % 10}', '-' if number < 10 else '--'
+                color, style = f'C{number % 10}', '-' if number < 10 else '--'
                 mean, spread = y.mean(axis=0), y.std(axis=0)
                 x = x.mean(axis=0)
-                axes.plot(x, mean, marker='o', ls=style, color=colour, label=name)
+                axes.plot(x, mean, marker='o', ls=style, color=color, label=name)
                 if len(runs) > 1:
                     axes.fill_between(
-                        x, mean - spread, mean + spread, color=colour, alpha=0.15
+                        x, mean - spread, mean + spread, color=color, alpha=0.15
                     )
             axes.set_xlabel(label)
             axes.grid(alpha=0.3)
         row[0].set_ylabel(title)
-    # Below: inside, it would hide what is best.
+    # Below the axes: inside, the legend would hide the best curves.
     handles = grid[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc='outside lower center', ncols=5)
     figure.savefig(path, dpi=110)
@@ -63,14 +63,15 @@ def draw_course(
 def read_looks(
     settings: Settings, folders: Mapping[str, Path]
 ) -> tuple[dict[str, dict], dict[str, dict[int, np.ndarray]]]:
-    """What the workers left to be drawn, and the images for it.
+    """Read neighbors and heat maps that the runs saved, and the images they name.
 
     Args:
-        settings (Settings): Of the comparison.
-        folders (Mapping[str, Path]): Of one run of each method.
+        settings (Settings): Settings of the comparison.
+        folders (Mapping[str, Path]): Folder of one run, under each method's title.
 
     Returns:
-        tuple: Looks by method; RGB images by number, of ``train`` and ``test``.
+        tuple: What the runs saved, under each title; RGB images of ``train`` and
+        ``test`` under their index.
     """
     looks = {
         name: torch.load(folder / LOOKS, weights_only=True)
@@ -93,8 +94,8 @@ def draw_neighbours(
     """Draw test images beside their nearest training images, for each method.
 
     Args:
-        looks (Mapping[str, dict]): Of :func:`read_looks`.
-        images (Mapping[str, Mapping]): Of :func:`read_looks`.
+        looks (Mapping[str, dict]): First result of :func:`read_looks`.
+        images (Mapping[str, Mapping]): Second result of :func:`read_looks`.
         path (str | Path): PNG to write.
     """
     first = next(iter(looks.values()))
@@ -130,12 +131,15 @@ def draw_heat(
     images: Mapping[str, Mapping[int, np.ndarray]],
     path: str | Path,
 ) -> bool:
-    """Draw where each network looks in the test images; tell whether any could say.
+    """Draw heat maps of the test images, if any network has them.
 
     Args:
-        looks (Mapping[str, dict]): Of :func:`read_looks`.
-        images (Mapping[str, Mapping]): Of :func:`read_looks`.
+        looks (Mapping[str, dict]): First result of :func:`read_looks`.
+        images (Mapping[str, Mapping]): Second result of :func:`read_looks`.
         path (str | Path): PNG to write.
+
+    Returns:
+        bool: Whether there were heat maps to draw.
     """
     heat = {name: of['heat'] for name, of in looks.items() if of['heat'] is not None}
     if not heat:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from mmbam.visualization.page import Picture, Section, Table, write_page
 
-from .methods import METHODS
 from .pictures import draw_course, draw_heat, draw_neighbours, read_looks
 from .settings import Settings
 
 PAGE = 'index.html'
-PAPER = [
+PAPER: list[list[str | float]] = [
     ['MoCo v3', '2 x 224', 5.5, 18.1],
     ['DINO', '2 x 224', 5.8, 18.6],
     ['BAM', '2 x 224', 5.4, 18.3],
@@ -21,16 +20,16 @@ PAPER = [
 
 
 def finished(results: dict) -> dict[str, list[dict]]:
-    """The runs of each method that reached their end, by the method's title."""
+    """Return the finished runs of each method, under the method's title."""
     runs: dict[str, list[dict]] = {}
     for run in results['runs']:
         if 'error' not in run:
-            runs.setdefault(METHODS[run['method']].title, []).append(run)
+            runs.setdefault(_title(results, run), []).append(run)
     return runs
 
 
 def quality_table(results: dict) -> Table:
-    """Accuracy and clustering at the end of each method's budget."""
+    """Make the table of accuracy and clustering at the end of the runs."""
     rows = []
     for title, runs in finished(results).items():
         last = [run['history'][-1] for run in runs]
@@ -47,13 +46,14 @@ def quality_table(results: dict) -> Table:
         ['method', 'epochs', 'seconds', 'k-NN (%)', 'linear (%)', 'RankMe', 'NMI (%)']
         + ['ARI (%)'],
         [[row[0], f'{row[1]:.0f}', f'{row[2]:.0f}', *row[3:]] for row in rows],
-        'Frozen features of the test images at the end. With several seeds, mean ± '
-        'standard deviation. Seconds are of training alone. RankMe: effective rank.',
+        'Frozen features of the test images at the end of training. With several '
+        'seeds, mean ± standard deviation. Seconds count training only. RankMe is the '
+        'effective rank of the features.',
     )
 
 
 def cost_table(results: dict) -> Table:
-    """Time and memory of a step."""
+    """Make the table of time and memory of a step."""
     rows = []
     for title, runs in finished(results).items():
         steps = [run['step_seconds'] for run in runs]
@@ -77,28 +77,27 @@ def cost_table(results: dict) -> Table:
         ['method', 'ms per step', '10 % to 90 %', 'images/s', 'waiting for data (%)']
         + ['peak memory (MB)'],
         rows,
-        f'Measured here: {results["machine"]}. Median of the steps, and the range of '
-        'four fifths of them. Memory: what the process holds more than before the '
-        'model was built (on a GPU, what torch allocated), while training.',
+        f'Measured here: {results["machine"]}. Median, 10 % and 90 % quantile of the '
+        'steps. Memory is the growth of the process while training, counted from '
+        'before the model was built (on a GPU, what torch allocated).',
         best=None,
     )
 
 
 def own_table(results: dict) -> Table:
-    """What each method does not share with the others."""
+    """Make the table of what each method does not share with the others."""
     options = results['settings']['options']
     rows = []
-    for name in dict.fromkeys(run['method'] for run in results['runs']):
-        method = METHODS[name]
+    for name, about in results['methods'].items():
         changed = ', '.join(f'{k}={v}' for k, v in options.get(name, {}).items())
-        rows.append([method.title, method.own, changed or '–'])
-    return Table(['method', 'its own', 'set by the user'], rows, best=None)
+        rows.append([about['title'], about['source'], about['own'], changed or '–'])
+    return Table(['method', 'source', 'its own', 'set by the user'], rows, best=None)
 
 
 def failures(results: dict) -> list[str]:
-    """A sentence for each run that failed."""
+    """Return a sentence for each run that failed."""
     return [
-        f'{METHODS[run["method"]].title}, seed {run["seed"]}: {run["error"]}'
+        f'{_title(results, run)}, seed {run["seed"]}: {run["error"]}'
         for run in results['runs']
         if 'error' in run
     ]
@@ -122,7 +121,7 @@ def write_report(results: dict, out: str | Path) -> Path:
             'What was done',
             [
                 'Each method pre-trained the same network on the same images without '
-                'their labels; the frozen network was then evaluated with them. A '
+                'their labels; the labels served to evaluate the frozen network. A '
                 'short run of a small network says nothing about ImageNet.',
                 *results['shared'],
                 own_table(results),
@@ -145,8 +144,8 @@ def _course(runs: dict[str, list[dict]], out: Path) -> list[Picture]:
     path = out / 'course.png'
     draw_course({t: [r['history'] for r in of] for t, of in runs.items()}, path)
     caption = (
-        'Accuracy of frozen features against the seconds of training and the epochs; '
-        'the first point is the random network. Bands: standard deviation over seeds.'
+        'Accuracy of frozen features against seconds of training and epochs. The first '
+        'point is the random network; bands show the standard deviation over seeds.'
     )
     return [Picture(path, caption)]
 
@@ -171,19 +170,23 @@ def _looks(results: dict, runs: dict[str, list[dict]], out: Path) -> list[Pictur
     pictures = [
         Picture(
             out / 'neighbours.png',
-            'Test images (left) and the training images that each network holds to be '
-            'most alike, by falling similarity. A green frame: of the same class.',
+            'Test images (left) and their nearest training images, the nearest first. '
+            'A green frame marks the same class.',
         )
     ]
     if draw_heat(looks, images, out / 'heat.png'):
         pictures.append(
             Picture(
                 out / 'heat.png',
-                'Where the networks look: attention from [cls] in the last block of a '
-                'ViT, the sum of the last feature maps of a CNN.',
+                'Heat maps: attention from [cls] in the last block of a ViT, sum of '
+                'the last feature maps of a CNN.',
             )
         )
     return pictures
+
+
+def _title(results: dict, run: dict) -> str:
+    return results['methods'][run['method']]['title']
 
 
 def _mean(values: Sequence[float], spread: bool = True):

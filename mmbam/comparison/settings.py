@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mmengine.config import Config
 
@@ -12,10 +13,10 @@ from mmbam.evaluation.frozen import class_folders, plain_pipeline
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.utils.errors import InputError
 
-# Networks for images of about 32 px, minutes on a CPU.
+# Networks for images of about 32 px that train in minutes on a CPU.
 BACKBONES = {
     'resnet': dict(
-        # A stem of 3 x 3: that of ImageNet would leave 8 x 8 of 32 x 32 positions.
+        # A stem of 3 x 3: ImageNet's would leave 8 x 8 of 32 x 32 positions.
         type='ResNet_CIFAR',
         depth=18,
         stem_channels=16,
@@ -41,30 +42,32 @@ TEST_SHARE = 0.2
 
 @dataclass
 class Settings:
-    """Everything but the method and the seed.
+    """What all runs of a comparison share, except the seed.
 
     Args:
-        data (str): A folder of class folders, or one that holds ``train`` and ``val``
-            (or ``test``) folders of class folders; with ``labelled``, any images.
-        labelled (str, optional): Where labels come from if ``data`` has none: a folder
-            as above, on which nothing is pre-trained. Defaults to None.
-        backbone (str): ``'resnet'`` or ``'vit'``, small ones for small images, or a
-            config whose ``model.backbone`` is taken. Defaults to ``'resnet'``.
+        data (str): Folder of class folders, or a folder with ``train`` and ``val`` (or
+            ``test``) folders of class folders. With ``labelled``, a folder of any
+            images.
+        labelled (str, optional): Folder with labels, laid out as above, if ``data``
+            has none. Nothing is pre-trained on it. Defaults to None.
+        backbone (str): ``'resnet'`` or ``'vit'`` (small networks for small images), or
+            a config whose ``model.backbone`` is taken. Defaults to ``'resnet'``.
         size (int): Height and width of the images in pixels. Defaults to 32.
-        epochs (int, optional): Budget of each method, if it is not in ``minutes``.
-        minutes (float, optional): Budget of each method in minutes of training,
-            evaluation not counted: each gets the epochs that fit, by the time of its
-            first steps.
-        batch_size (int): Defaults to 256.
+        epochs (int, optional): Number of epochs of each run, unless ``minutes`` is
+            given.
+        minutes (float, optional): Minutes of training of each run, evaluation not
+            counted: each run gets the epochs that fit, by the time of its first steps.
+        batch_size (int): Images in a batch. Defaults to 256.
         lr (float): Peak learning rate of AdamW. Defaults to 0.002.
         head_width (int): Hidden width of all projectors and predictors. Defaults
             to 512.
-        local_views (int): Smaller crops of the methods with multi-crop. Defaults to 4.
-        evaluations (int): How often each run is evaluated after its start. Defaults
+        local_views (int): Number of smaller crops in methods with multi-crop. Defaults
+            to 4.
+        evaluations (int): Number of evaluations of each run after its start. Defaults
             to 5.
         workers (int): Processes that load images. Defaults to 1.
-        options (dict): For a method's name, what to change in its config, as
-            ``--cfg-options`` does. Defaults to nothing.
+        options (dict): Changes to the config of a method, as ``--cfg-options`` makes
+            them, under the method's name. Defaults to none.
     """
 
     data: str
@@ -101,19 +104,19 @@ class Settings:
 
     @property
     def local_size(self) -> int:
-        """Size of the smaller crops: 96 of 224, a multiple of small patches."""
+        """Size of the smaller crops: 96 of 224 px in proportion, a multiple of 8."""
         return max(8, round(self.size * 96 / 224 / 8) * 8)
 
     def backbone_config(self) -> dict:
-        """Config of the network that all methods train."""
+        """Return the config of the network that all methods train."""
         if self.backbone in BACKBONES:
-            cfg = dict(BACKBONES[self.backbone])
+            cfg: dict[str, Any] = dict(BACKBONES[self.backbone])
         else:
             path = Path(self.backbone)
             if not path.is_file():
                 raise InputError(
-                    f'backbone must be one of {", ".join(BACKBONES)} or the file of a '
-                    f'config, but got {self.backbone!r}.'
+                    f'backbone must be one of {", ".join(BACKBONES)} or the path of '
+                    f'a config, but got {self.backbone!r}.'
                 )
             model = Config.fromfile(path).get('model') or {}
             if 'backbone' not in model:
@@ -124,11 +127,11 @@ class Settings:
         return cfg
 
     def datasets(self) -> dict[str, dict]:
-        """Configs of the images to pre-train on, to learn labels from and to test on.
+        """Return the configs of the datasets.
 
         Returns:
-            dict[str, dict]: ``pretrain`` (its pipeline is left to the method),
-            ``train`` and ``test``.
+            dict[str, dict]: ``pretrain`` (without a pipeline, which the method has),
+            and ``train`` and ``test`` for the evaluation.
         """
         pipeline = plain_pipeline(self.size)
         if self.labelled is None:
@@ -145,15 +148,19 @@ class Settings:
 
 
 def _split(folder: str, pipeline: list[dict]) -> tuple[dict, dict]:
-    """Configs of the training and the test images of a folder."""
+    """Return the configs of the training and the test images of a folder."""
     root = Path(folder)
     if (root / 'train').is_dir():
         for name in TEST_FOLDERS:
             if (root / name).is_dir():
-                return tuple(
-                    class_folders(root / part, pipeline) for part in ('train', name)
+                return (
+                    class_folders(root / 'train', pipeline),
+                    class_folders(root / name, pipeline),
                 )
     whole = class_folders(root, pipeline)
     labels = build_dataset(whole).get_gt_labels()
     test, train = balanced_split(labels, TEST_SHARE)
-    return tuple({**whole, 'indices': part.tolist()} for part in (train, test))
+    return (
+        {**whole, 'indices': train.tolist()},
+        {**whole, 'indices': test.tolist()},
+    )

@@ -1,7 +1,6 @@
-"""One run, made for a process of its own.
+"""One run, in a process of its own.
 
-A process of its own has a peak of memory of its own, and takes nothing with it when it
-fails.
+So its peak of memory is its own, and a crash does not end the comparison.
 """
 
 from __future__ import annotations
@@ -19,18 +18,20 @@ from mmengine.config import Config
 from mmengine.logging import MessageHub
 from mmengine.registry import MODELS
 from mmengine.runner import Runner
-from mmpretrain.models.selfsup import MAEViT
 from torch import nn
 from torch.nn.functional import normalize
 
 from mmbam.checkpoints import use_safe_loading
 from mmbam.engine.hooks import ProgressHook
 from mmbam.evaluation import build_loader, cluster_scores
-from mmbam.models.backbones.saliency import heat_map
+from mmbam.models import heat_map
+from mmbam.models.backbones.anatomy import has_cls_token
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
 from .config import run_config, steps_per_epoch
 from .measure_hook import MeasureHook, memory_now
+from .method import Method, load_method
 from .settings import Settings
 
 RESULT, ERROR, PLAN, LOOKS = 'result.json', 'error.json', 'plan.json', 'looks.pt'
@@ -38,18 +39,17 @@ TRIED_STEPS = 10
 SHOWN, NEIGHBOURS = 8, 5
 
 
-def run(name: str, seed: int, settings: Settings, folder: Path) -> None:
+def run(method: Method, seed: int, settings: Settings, folder: Path) -> None:
     """Pre-train with one method, evaluate it and write the result.
 
     Args:
-        name (str): Of the method.
-        seed (int): Of this run.
-        settings (Settings): What is shared.
-        folder (Path): For all that the run writes. A run that was interrupted there
-            goes on.
+        method (Method): Method to pre-train with.
+        seed (int): Seed of the run.
+        settings (Settings): What all methods share.
+        folder (Path): Folder of the run. A run that was interrupted there continues.
     """
-    epochs = settings.epochs or planned_epochs(name, seed, settings, folder)
-    cfg = run_config(name, settings, seed, epochs, str(folder))
+    epochs = settings.epochs or planned_epochs(method, seed, settings, folder)
+    cfg = run_config(method, settings, seed, epochs, str(folder))
     datasets = settings.datasets()
     loaders = {
         part: build_loader(datasets[part], batch_size=256, num_workers=0)
@@ -59,7 +59,7 @@ def run(name: str, seed: int, settings: Settings, folder: Path) -> None:
     runner = build_runner(cfg)
     backbone = settings.backbone_config()
     # The paper's learning rates of the probe.
-    base_lr = 0.002 if _has_cls(runner.model.backbone) else 0.3
+    base_lr = 0.002 if has_cls_token(runner.model.backbone) else 0.3
     measure = MeasureHook(
         loaders,
         lambda model: evaluated_network(model, backbone),
@@ -85,7 +85,7 @@ def run(name: str, seed: int, settings: Settings, folder: Path) -> None:
     )
     record = measure.record
     result = dict(
-        method=name,
+        method=method.name,
         seed=seed,
         epochs=epochs,
         history=record['history'],
@@ -97,12 +97,12 @@ def run(name: str, seed: int, settings: Settings, folder: Path) -> None:
     write_json(folder / RESULT, result)
 
 
-def planned_epochs(name: str, seed: int, settings: Settings, folder: Path) -> int:
-    """Epochs that fit into the minutes, found once and kept for a run that goes on."""
+def planned_epochs(method: Method, seed: int, settings: Settings, folder: Path) -> int:
+    """Return how many epochs fit into the minutes; a continued run keeps its number."""
     file = folder / PLAN
     if file.is_file():
         return json.loads(file.read_text())['epochs']
-    cfg = run_config(name, settings, seed, 1, str(folder / 'trial'))
+    cfg = run_config(method, settings, seed, 1, str(folder / 'trial'))
     runner = build_runner(cfg)
     model = runner.model.train()
     MessageHub.get_current_instance().update_info('max_iters', 1000)
@@ -111,7 +111,7 @@ def planned_epochs(name: str, seed: int, settings: Settings, folder: Path) -> in
     times, steps = [], 0
     while steps < TRIED_STEPS:
         for batch in loader:
-            if steps == 2:  # the first steps are not like the others
+            if steps == 2:  # the first steps are slower
                 times.append(time.perf_counter())
             model.train_step(batch, optimizer)
             steps += 1
@@ -119,6 +119,7 @@ def planned_epochs(name: str, seed: int, settings: Settings, folder: Path) -> in
                 break
     times.append(time.perf_counter())
     seconds = (times[1] - times[0]) / (TRIED_STEPS - 2)
+    assert settings.minutes is not None
     epoch_seconds = seconds * steps_per_epoch(settings)
     epochs = max(1, round(60 * settings.minutes / epoch_seconds))
     write_json(file, dict(epochs=epochs, step_seconds=seconds))
@@ -126,28 +127,34 @@ def planned_epochs(name: str, seed: int, settings: Settings, folder: Path) -> in
 
 
 def build_runner(cfg: Config) -> Runner:
-    """A runner; with a CNN in the layout that is faster for convolutions."""
-    # mmengine's, of whole seconds, would let two runs share their logs.
+    """Build a runner, with a CNN in the memory format that is faster for it."""
+    # mmengine's name has whole seconds, so that two runs could share their logs.
     cfg.experiment_name = f'compare_{time.time_ns()}'
     use_safe_loading()
     runner = Runner.from_cfg(cfg)
-    if not _has_cls(runner.model.backbone):
+    if not has_cls_token(runner.model.backbone):
         runner.model.to(memory_format=torch.channels_last)
     return runner
 
 
 def evaluated_network(model: nn.Module, backbone: dict) -> nn.Module:
-    """What is evaluated of a model: a backbone that takes whole images."""
+    """Return the backbone to evaluate: the teacher's, if the model has one.
+
+    Args:
+        model (nn.Module): Model of a method.
+        backbone (dict): Config of the backbone that all methods train.
+    """
     network = getattr(model, 'target_backbone', model.backbone)
-    if isinstance(network, MAEViT):  # it would mask them
-        plain = MODELS.build(backbone)
-        plain.load_state_dict(network.state_dict())
-        network = plain.to(next(network.parameters()).device)
-    return network
+    if type(network).__name__ == backbone['type'].split('.')[-1]:
+        return network
+    # The method has a backbone of its own, as MAE's, which masks images.
+    plain = MODELS.build(backbone)
+    plain.load_state_dict(network.state_dict())
+    return plain.to(next(network.parameters()).device)
 
 
 def look(network: nn.Module, model: nn.Module, loaders: dict, features: dict) -> dict:
-    """For some test images their nearest training images and where the network looks.
+    """Find the nearest training images of some test images, and their heat maps.
 
     Returns:
         dict: ``queries`` (n,), ``neighbours`` (n, k), their ``query_labels`` and
@@ -164,7 +171,7 @@ def look(network: nn.Module, model: nn.Module, loaders: dict, features: dict) ->
         data = model.data_preprocessor(dict(inputs=images, data_samples=None))
         try:
             heat = heat_map(network, data['inputs']).cpu()
-        except TypeError:  # a network that cannot tell
+        except InputError:  # a network without heat maps
             heat = None
     return dict(
         queries=queries,
@@ -176,9 +183,9 @@ def look(network: nn.Module, model: nn.Module, loaders: dict, features: dict) ->
 
 
 def costs(record: dict, batch_size: int) -> dict:
-    """Time and memory of a run from its record."""
+    """Return the time and memory of a run from its record."""
     times = np.array(record['times'])
-    usual = times[1:] if len(times) > 1 else times  # the first builds buffers
+    usual = times[1:] if len(times) > 1 else times  # the first step is slower
     low, median, high = np.percentile(usual, (10, 50, 90)).tolist()
     return dict(
         steps=len(times),
@@ -191,24 +198,21 @@ def costs(record: dict, batch_size: int) -> dict:
 
 
 def write_json(path: Path, content: dict) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a JSON file as a whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix('.part')
     part.write_text(json.dumps(content, indent=2))
     part.replace(path)
 
 
-def _has_cls(network: nn.Module) -> bool:
-    return getattr(network, 'cls_token', None) is not None
-
-
 def main() -> None:
-    """Do the run that a file describes, named by the first argument."""
-    warnings.filterwarnings('ignore')  # of libraries, about one another
+    """Do a run; arguments are the file that describes it and the method's config."""
+    warnings.filterwarnings('ignore')  # libraries warn about one another
     spec = json.loads(Path(sys.argv[1]).read_text())
     folder = Path(spec['folder'])
     try:
-        run(spec['method'], spec['seed'], Settings(**spec['settings']), folder)
+        method, settings = load_method(sys.argv[2]), Settings(**spec['settings'])
+        run(method, spec['seed'], settings, folder)
     except Exception as error:
         traceback.print_exc()
         message = ' '.join(str(error).split())

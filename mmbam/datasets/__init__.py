@@ -1,4 +1,4 @@
-"""From images to views."""
+"""Images, their views and their boxes."""
 
 from . import transforms  # noqa: F401
 from .boxes import BoxTable

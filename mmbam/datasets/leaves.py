@@ -1,4 +1,4 @@
-"""Walk wrapped data sets and nested pipelines."""
+"""Find the data sets inside wrappers, and the transforms inside pipelines."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ SINGLE = (*REPEATING, KFoldDataset, Subset)
 
 
 def leaf_datasets(dataset: Any) -> list[BaseDataset]:
-    """Find the data sets that read the samples of a wrapped data set.
+    """Find the data sets inside wrappers.
 
     Args:
-        dataset (Any): A sub-class of mmengine's BaseDataset, or ConcatDataset,
-            RepeatDataset, ClassBalancedDataset, mmpretrain's KFoldDataset or torch's
-            ConcatDataset and Subset around such, nested at will.
+        dataset (Any): An mmengine BaseDataset, also inside any nesting of mmengine's
+            ConcatDataset, RepeatDataset and ClassBalancedDataset, mmpretrain's
+            KFoldDataset, and torch's ConcatDataset and Subset.
 
     Returns:
-        list[BaseDataset]: Each leaf once, fully initialised, in the order of the data.
+        list[BaseDataset]: Each data set once, fully initialised, in the order of the
+        data.
     """
     leaves: list[BaseDataset] = []
     for node in _nodes(dataset):
@@ -32,7 +33,7 @@ def leaf_datasets(dataset: Any) -> list[BaseDataset]:
 
 
 def repeats_samples(dataset: Any) -> str | None:
-    """The type of a wrapper that shows a sample more than once an epoch, or None."""
+    """Name the wrapper that repeats samples within an epoch, or return None."""
     for node in _nodes(dataset):
         if isinstance(node, REPEATING):
             return type(node).__name__
@@ -43,8 +44,8 @@ def _nodes(dataset: Any) -> Iterator[Any]:
     full_init = getattr(dataset, 'full_init', None)
     if full_init is not None:
         full_init()
-        # mmengine cuts epochs short (`num_batch_per_epoch`) with a wrapper that passes
-        # on every attribute: the owner of the method is the data set inside.
+        # For `num_batch_per_epoch`, mmengine wraps the data set in a class that passes
+        # on all attributes. The owner of the method is the data set inside.
         dataset = getattr(full_init, '__self__', dataset)
     yield dataset
     if isinstance(dataset, ConcatDataset):
@@ -64,13 +65,13 @@ def _nodes(dataset: Any) -> Iterator[Any]:
 
 
 def walk_transforms(pipeline: Any) -> Iterator[Any]:
-    """Visit every transform of a pipeline, also those inside others.
+    """Visit every transform of a pipeline, including those inside others.
 
     Args:
-        pipeline (Any): A transform, a Compose or a list of them.
+        pipeline (Any): A transform, a Compose or a list of transforms.
 
     Yields:
-        Any: Each transform once, outer before inner.
+        Any: Each transform once, outer ones before inner ones.
     """
     seen: set[int] = set()
     stack = [pipeline]
@@ -90,15 +91,15 @@ def walk_transforms(pipeline: Any) -> Iterator[Any]:
 def hand_to_transforms(
     leaves: list[BaseDataset], method: str
 ) -> Iterator[tuple[Any, int, int]]:
-    """Find the transforms that have a method, with the samples that reach them.
+    """Find the transforms that have a certain method, and the range of their samples.
 
     Args:
         leaves (list[BaseDataset]): Data sets in the order of the data.
-        method (str): Name of the method, ``'set_boxes'`` say.
+        method (str): Name of the method, such as ``'set_boxes'``.
 
     Yields:
-        tuple: The bound method, and the first sample and the sample after the last of
-        its data set, counted over all leaves.
+        tuple: The bound method, and start and stop of its data set's samples, counted
+        over all data sets.
     """
     owner: dict[int, BaseDataset] = {}
     start = 0

@@ -1,4 +1,4 @@
-"""The samples of a training set as plain resizes."""
+"""The images of a training set, resized without cropping."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from .transforms.seed_by_sample import SeedBySample
 
 
 class PlainImages(Dataset):
-    """Every image as ContrastiveCrop meets it, resized without cropping.
+    """The images of a training set as its crops see them, resized as a whole.
 
-    The data sets' own lists of samples are read in place. Of each pipeline only the
-    transforms in front of the one that uses boxes run, so that an image is decoded
-    and turned exactly as it is in training.
+    Only the transforms before the one that uses boxes run, so an image is decoded and
+    turned exactly as in training.
 
     Args:
-        leaves (list[BaseDataset]): Data sets, as :func:`leaf_datasets` finds them.
+        leaves (list[BaseDataset]): Data sets, see :func:`leaf_datasets`.
         size (int): Height and width of the resized images.
     """
 
@@ -42,20 +41,20 @@ class PlainImages(Dataset):
         return self._stops[-1]
 
     def __getitem__(self, index: int) -> tuple[Tensor, str]:
-        """An image as a uint8 BGR tensor (3, size, size), and what went wrong with it.
+        """Return an image as a BGR tensor of uint8 (3, size, size), and an error.
 
-        An image that cannot be read is black and comes with a message, else the
-        message is empty.
+        The error is an empty string, or says why the image cannot be read. The image
+        is black then.
         """
         try:
             image = resize_bicubic(self.read(index), self.size, self.size)
             return torch.from_numpy(image).permute(2, 0, 1).contiguous(), ''
-        except Exception as error:  # any decoder's: reported, and never worth a run
+        except Exception as error:  # the caller reports it; the run goes on
             black = torch.zeros(3, self.size, self.size, dtype=torch.uint8)
             return black, f'{self.name(index)}: {type(error).__name__}: {error}'
 
     def read(self, index: int) -> np.ndarray:
-        """An image of uint8 in BGR, of the size it has when it is cropped."""
+        """Read an image as BGR of uint8, in the size that the crop sees."""
         number, sample = self._locate(index)
         results: Any = self.leaves[number].get_data_info(sample)
         for transform in self._loaders[number]:
@@ -65,7 +64,7 @@ class PlainImages(Dataset):
         return results['img']
 
     def name(self, index: int) -> str:
-        """Where an image comes from."""
+        """Return the path of an image, or the number of the sample."""
         number, sample = self._locate(index)
         info = self.leaves[number].get_data_info(sample)
         return info.get('img_path', f'sample {index}')
@@ -76,12 +75,12 @@ class PlainImages(Dataset):
 
 
 def _before_boxes(leaf: BaseDataset) -> list[Any]:
-    """The transforms in front of the first that uses boxes, or has one inside."""
-    front = []
+    """Return the transforms before the first that uses boxes, itself or inside it."""
+    front: list[Any] = []
     for transform in leaf.pipeline.transforms:
         if any(hasattr(inner, 'set_boxes') for inner in walk_transforms(transform)):
             return front
-        # What follows draws nothing, and the caller's random state is not ours.
+        # No transform here draws random numbers, so the caller's state must stay.
         if not isinstance(transform, SeedBySample):
             front.append(transform)
     raise InputError(

@@ -1,4 +1,4 @@
-"""What happens when images cannot be read: log, replace, and stop when too many."""
+"""Count the images that cannot be read, and stop the run when there are too many."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ import tempfile
 import uuid
 import weakref
 from pathlib import Path
+from typing import Any
 
 from mmengine.logging import print_log
 from torch.utils.data import get_worker_info
 
 from mmbam.utils.errors import InputError
 
-#: Few bad images in a small data set are tolerated whatever share of it they are.
+#: A share of a small data set allows at least this many bad images.
 MIN_ERRORS = 10
 
 
 class TooManyReadErrors(InputError):
-    """More images of a data set cannot be read than the config allows."""
+    """More images cannot be read than the config allows."""
 
     def __init__(self, message: str) -> None:
-        # A worker of a loader hands over its traceback, with the message at the end.
+        # A loader raises a worker's error again with the worker's whole traceback as
+        # the message. Only its end is the sentence.
         super().__init__(message.rpartition(f'{type(self).__name__}: ')[2].strip())
 
 
 class ReadErrors:
-    """The images of a data set that could not be read, known to all its workers.
+    """The images of a data set that cannot be read, shared by a loader's workers.
 
-    An image counts once, however often it is met: an image that is broken in the first
-    epoch is broken in all of them. Each rank counts what it meets itself.
+    An image counts once, in whatever epoch it fails. Each rank counts its own images.
 
     Args:
-        max_errors (int | float): How many images may fail: a number of images, or as a
-            float a share of an epoch, but at least 10. Defaults to 0.01.
+        max_errors (int | float): Number of images that may fail; a float is a share of
+            the epoch, but at least 10 images. Defaults to 0.01.
     """
 
     def __init__(self, max_errors: int | float = 0.01) -> None:
@@ -46,18 +47,18 @@ class ReadErrors:
                 f'an epoch (float in [0, 1]), got {max_errors!r}'
             )
         self.max_errors = max_errors
-        # A file rather than shared memory: it holds paths of any number and length, is
-        # appended to without a lock, and does not exist while all is well. Its name is
-        # all that forked, spawned and persistent workers have to know.
+        # A file, not shared memory: it holds any number of paths, needs no lock for
+        # appending, and forked, spawned and persistent workers need only its name. It
+        # does not exist until an image fails.
         self._file = Path(tempfile.gettempdir(), f'mmbam-unreadable-{uuid.uuid4().hex}')
         weakref.finalize(self, _remove, self._file, os.getpid())
 
     def add(self, path: str, error: Exception) -> None:
-        """Note an image that cannot be read.
+        """Count and log an image that cannot be read.
 
         Args:
-            path (str): Of the image.
-            error (Exception): What went wrong.
+            path (str): Path of the image.
+            error (Exception): The error that reading it raised.
 
         Raises:
             TooManyReadErrors: If there are now more than ``max_errors``.
@@ -81,7 +82,7 @@ class ReadErrors:
                 f'{limit}:{start}' + '\n'.join(listed)
             )
         if new:
-            # mmengine's loggers are silent below ERROR on all ranks but the first.
+            # ERROR, because other ranks than the first log nothing below it.
             print_log(
                 f'Cannot read image {path} ({reason}); another sample takes its place',
                 'current',
@@ -89,7 +90,7 @@ class ReadErrors:
             )
 
     def paths(self) -> dict[str, str]:
-        """The images that failed so far, each with the reason."""
+        """Paths of the images that have failed so far, with the reasons."""
         if not self._file.exists():
             return {}
         return dict(json.loads(line) for line in self._file.read_text().splitlines())
@@ -97,12 +98,12 @@ class ReadErrors:
     def _limit(self) -> int:
         if not isinstance(self.max_errors, float):
             return self.max_errors
-        worker = get_worker_info()
-        # Only workers know their data set; without workers the minimum holds.
+        worker: Any = get_worker_info()
+        # Only workers know the length of the epoch.
         epoch = 0 if worker is None else len(worker.dataset)
         return max(MIN_ERRORS, int(self.max_errors * epoch))
 
 
 def _remove(file: Path, owner: int) -> None:
-    if os.getpid() == owner:  # and not a forked worker that ends
+    if os.getpid() == owner:  # a forked worker that ends must leave the file
         file.unlink(missing_ok=True)

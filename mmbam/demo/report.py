@@ -1,27 +1,27 @@
-"""The page about a pre-training run: its figures and its pictures in one file."""
+"""Pictures, tables and sections of the page about a pre-training run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mmbam.models.backbones.saliency import heat_map
+from mmbam.models import heat_map
 from mmbam.utils.model import frozen
 from mmbam.visualization.attention import draw_attention, look
-from mmbam.visualization.clustering import draw_clustering
-from mmbam.visualization.curves import draw_curves
-from mmbam.visualization.entropies import draw_entropies, read_run
-from mmbam.visualization.heatmaps import draw_heat_maps
-from mmbam.visualization.page import Picture, Section, Table
-from mmbam.visualization.similarities import (
+from mmbam.visualization.attention_histograms import (
     draw_similarities,
     embed_pairs,
     pair_histograms,
 )
+from mmbam.visualization.cluster_curves import draw_clustering
+from mmbam.visualization.curves import draw_curves, draw_entropies, read_run
+from mmbam.visualization.heatmaps import draw_heat_maps
+from mmbam.visualization.page import Picture, Section, Table
 
 TOP1 = 'knn/top1'
 PICTURES = (
@@ -40,23 +40,24 @@ def draw_pictures(
     pairs: Iterable[dict],
     scenes: np.ndarray,
 ) -> list[Path]:
-    """Draw what there is to see of a run.
+    """Draw the pictures of a run.
 
     Args:
         out (Path): Folder for the pictures.
         run (str | Path): Work directory of the run.
-        scores (Mapping[str, Mapping]): Under the name of each network what
-            :func:`mmbam.evaluation.summary.score_features` returns; the first is what
-            needs no network, the second the network before training.
-        before (nn.Module): Backbone at its random initialisation.
+        scores (Mapping[str, Mapping]): Result of
+            :func:`mmbam.evaluation.summary.score_features` for each network, under its
+            name. The first must be a baseline without a network, the second the
+            network before training.
+        before (nn.Module): Backbone at its random initialization.
         after (nn.Module): Trained backbone.
-        preprocessor (nn.Module): Of their images.
-        pairs (Iterable[dict]): Batches of labelled images in two views or more, in the
-            same order each time it is read.
-        scenes (np.ndarray): RGB images of uint8, shape (n, h, w, 3), to look at.
+        preprocessor (nn.Module): Module that normalizes images for both.
+        pairs (Iterable[dict]): Batches of labelled images in at least two views, in
+            the same order each time they are read.
+        scenes (np.ndarray): RGB images of uint8, shape (n, h, w, 3).
 
     Returns:
-        list[Path]: The pictures.
+        list[Path]: Files that were written.
     """
     networks = {'random network': before, 'trained with BAM': after}
     course = read_run(run)
@@ -93,7 +94,7 @@ def draw_pictures(
 
 
 def score_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
-    """The figures of some networks, one row for each; those of most clusters.
+    """Tabulate the scores of networks; clustering with the largest number of classes.
 
     Args:
         scores (Mapping[str, Mapping]): As in :func:`draw_pictures`.
@@ -109,7 +110,7 @@ def score_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
 
 
 def cluster_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
-    """Agreement of clusters and classes for each number of classes t.
+    """Tabulate the agreement of clusters and classes for each number of classes t.
 
     Args:
         scores (Mapping[str, Mapping]): As in :func:`draw_pictures`.
@@ -117,7 +118,7 @@ def cluster_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
     """
     all_t = list(next(iter(scores.values()))['clustering'])
     header = [f'{name} (%), t = {t}' for t in all_t for name in ('NMI', 'ARI')]
-    rows = [
+    rows: list[list[Any]] = [
         [name, *(c for t in all_t for c in _means_and_spreads(s['clustering'][t]))]
         for name, s in scores.items()
     ]
@@ -129,15 +130,15 @@ def report_sections(
     scores: Mapping[str, Mapping],
     pictures: Sequence[Path],
 ) -> list[Section]:
-    """Sections of a page about a run, for :func:`~.page.write_page`.
+    """Lay out a page about a run, for :func:`~mmbam.visualization.page.write_page`.
 
     Args:
-        introduction (Sequence[str]): Paragraphs on what was done.
+        introduction (Sequence[str]): Paragraphs about what was done.
         scores (Mapping[str, Mapping]): As in :func:`draw_pictures`.
-        pictures (Sequence[Path]): What :func:`draw_pictures` returned.
+        pictures (Sequence[Path]): Result of :func:`draw_pictures`.
 
     Returns:
-        list[Section]: What was done, the figures, and the pictures by what they show.
+        list[Section]: Introduction, scores, and pictures by topic.
     """
     drawn = {picture.name: picture for picture in pictures}
 
@@ -148,7 +149,7 @@ def report_sections(
     return [
         Section('What was done', introduction),
         Section(
-            'Is it any good?',
+            'How good are the features?',
             [
                 score_table(
                     scores,
@@ -177,11 +178,11 @@ def report_sections(
             ),
         ),
         Section(
-            'What the network holds to be alike',
+            'Which images the network finds similar',
             show(
                 similarities='Attention between views of test images, by the kind of '
-                'pair (paper, Fig. 1). The further right of the dashed line, the more '
-                'alike. Labels were used to draw this, not to train.'
+                'pair (paper, Fig. 1). Pairs to the right of the dashed line get more '
+                'attention than average. Labels were used to draw this, not to train.'
             ),
         ),
         Section(
@@ -200,7 +201,7 @@ def _means_and_spreads(clusters: Mapping[str, float]) -> list[tuple[float, float
 
 
 def _heat(backbone: nn.Module, preprocessor: nn.Module, scenes: np.ndarray) -> Tensor:
-    # From RGB to the BGR that preprocessors of configs expect.
+    # Preprocessors of configs expect BGR.
     images = torch.from_numpy(scenes[..., ::-1].copy()).permute(0, 3, 1, 2)
     with frozen(backbone):
         data = preprocessor(dict(inputs=images, data_samples=None))

@@ -1,4 +1,4 @@
-"""Localise what a network sees in every image of a data set."""
+"""Find the box of the main object in every image of a data set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmbam.datasets.plain_images import PlainImages
-from mmbam.models.backbones.saliency import boxes_from_heat_maps, heat_map
+from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.model import frozen
 from mmbam.utils.random import preserved_randomness
 
@@ -31,31 +31,31 @@ def localize(
 ) -> tuple[Tensor, int, list[str]]:
     """Find the box of every image, all ranks sharing the work.
 
-    The backbone's modes and the random state are as before afterwards.
+    The backbone's modes and the random states are restored afterwards.
 
     Args:
-        backbone (nn.Module): Any network that :func:`mmbam.models.heat_map` knows.
-        data_preprocessor (nn.Module): The model's, which normalises the images.
-        images (PlainImages): The images.
-        batch_size (int): Images in a batch. Defaults to 256.
-        num_workers (int): Data-loader workers of each rank. Defaults to 4.
-        threshold (float): What counts as warm in a heat map. Defaults to 0.1.
-        start_method (str | BaseContext, optional): How workers start, as for a data
-            loader. Defaults to None, which means the process's default.
-        progress (bool): Whether rank 0 shows a bar with the time left. Defaults to
-            True.
+        backbone (nn.Module): Any network that :func:`mmbam.models.heat_map` takes.
+        data_preprocessor (nn.Module): Module of the model that normalises images.
+        images (PlainImages): Images to localise.
+        batch_size (int): Number of images in a batch. Defaults to 256.
+        num_workers (int): Number of data-loader workers of each rank. Defaults to 4.
+        threshold (float): Limit above which a scaled heat map counts as warm. Defaults
+            to 0.1.
+        start_method (str | BaseContext, optional): Start method of the workers, as for
+            a data loader. Defaults to None, the default of the process.
+        progress (bool): Whether rank 0 shows a progress bar. Defaults to True.
 
     Returns:
-        tuple: The boxes of shape (len(images), 4), NaN for an image that could not be
-        read; how many could not be; and a message about some of them. The same on
-        every rank.
+        tuple: The boxes of shape (len(images), 4), with NaN for images that could not
+        be read; the number of those images; and messages about some of them. All ranks
+        return the same.
     """
     rank, world_size = get_dist_info()
-    # Batches and not images are dealt out: a batch holds the same images, and gives
+    # Whole batches are shared out, so that a batch holds the same images, and gives
     # the same bits, on any number of ranks.
     starts = range(0, len(images), batch_size)
     batches = [
-        range(start, min(start + batch_size, len(images)))
+        list(range(start, min(start + batch_size, len(images))))
         for start in starts[rank::world_size]
     ]
     loader = DataLoader(
@@ -68,7 +68,8 @@ def localize(
     )
     rounds = -(-len(starts) // world_size)
     boxes = torch.full((rounds, batch_size, 4), float('nan'))
-    failed, messages = 0, []
+    failed = 0
+    messages: list[str] = []
     bar = None
     if progress and rank == 0:
         bar = ProgressBar(len(images), file=sys.stdout)

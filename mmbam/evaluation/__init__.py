@@ -1,4 +1,4 @@
-"""Evaluators: functions on features first."""
+"""Evaluators of frozen features, and of videos (:mod:`mmbam.evaluation.video`)."""
 
 from .clustering import cluster_scores
 from .features import extract_features

@@ -1,4 +1,4 @@
-"""How well k-means finds the classes again (the paper's appendix I)."""
+"""Agreement of k-means clusters with the classes (the paper's appendix I)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def cluster_scores(
     The ranks share the draws; each draw depends on its own seed alone.
 
     Args:
-        features (Tensor): Of shape (N, d), the same on every rank.
-        labels (Tensor): Of shape (N,).
+        features (Tensor): Features of shape (N, d), the same on every rank.
+        labels (Tensor): Labels of shape (N,).
         num_classes (Sequence[int], optional): Numbers t of classes to draw; k-means
-            looks for t clusters among their samples. Defaults to None: those of
-            10, 20, 40, 80 and 160 that the data has, or all its classes if it has fewer
-            than 10.
-        draws (int): How often to draw for each t. Defaults to 10.
-        seed (int): Of the draws and of k-means. Defaults to 0.
+            looks for t clusters among their samples. Defaults to None: those of 10, 20,
+            40, 80 and 160 that do not exceed the data's number of classes, or all its
+            classes if there are fewer than 10.
+        draws (int): Number of draws for each t. Defaults to 10.
+        seed (int): Seed of the draws and of k-means. Defaults to 0.
 
     Returns:
         dict[int, dict[str, float]]: For each t the mean and the standard deviation over
-        the draws of the normalised mutual information and the adjusted Rand index, both
+        the draws of the normalized mutual information and the adjusted Rand index, both
         in per cent: ``nmi``, ``nmi_std``, ``ari``, ``ari_std``.
     """
     if len(features) != len(labels):
@@ -82,7 +82,7 @@ def cluster_scores(
 def _score(
     x: np.ndarray, y: np.ndarray, classes: np.ndarray, t: int, draw: int, seed: int
 ) -> tuple[float, float]:
-    # Here, because hooks import this module and need no scikit-learn.
+    # Late, because hooks import this package and do not need scikit-learn.
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 

@@ -1,9 +1,10 @@
-"""Features of a whole data set, the same on one rank and on many."""
+"""Features of a whole data set, equal on one rank and on many."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from mmbam.models.backbones.features import pool_features
+from mmbam.models import embedding
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 from mmbam.utils.random import preserved_randomness
@@ -24,33 +25,29 @@ def extract_features(
     dataloader: DataLoader,
     *,
     data_preprocessor: nn.Module | None = None,
-    pool: Callable[..., Tensor] = pool_features,
     gather: bool = True,
     progress: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """Run a frozen network over a data set and keep one vector per image.
 
-    The samples that a distributed sampler repeats to fill up the last batches are
-    dropped, the network's mode (of every submodule) and the random states are left as
-    they were found, and no gradient is kept.
+    Samples that a distributed sampler repeats to fill the last batches are dropped.
+    The modes of all submodules and the random states are restored afterwards.
 
     Args:
-        model (nn.Module): A backbone, or a model that has one in ``.backbone``. Any
-            module from images to features will do: ``nn.Flatten()`` gives raw pixels.
+        model (nn.Module): A backbone, or a model with a ``backbone``. Any module from
+            images to features works: ``nn.Flatten()`` gives raw pixels.
         dataloader (DataLoader): Batches of OpenMMLab's form
             (``dict(inputs, data_samples)`` with ``gt_label``) or ``(images, labels)``
             pairs. Its sampler must give the same order each time it is read, and the
             samplers of all ranks together must reach every sample.
-        data_preprocessor (nn.Module, optional): Normalises the batches. Defaults to
-            None: that of the model if it has one, else the images are only moved to
-            the model's device as float32.
-        pool (Callable): From what the backbone returns to a tensor of shape (n, d).
-            Defaults to :func:`mmbam.models.pool_features`.
+        data_preprocessor (nn.Module, optional): Module that normalizes batches.
+            Defaults to None: the model's own if it has one, else images are only moved
+            to the model's device as float32.
         gather (bool): Whether every rank gets all features, in the order of the data
-            set. If False, each rank keeps those it computed itself: together they are
-            the data set, each sample once. Defaults to True.
-        progress (bool): Whether the first rank shows a progress bar with the time
-            left. Defaults to True.
+            set. If False, each rank keeps its own part, and the parts of all ranks
+            hold each sample once. Defaults to True.
+        progress (bool): Whether the first rank shows a progress bar with the remaining
+            time. Defaults to True.
 
     Returns:
         tuple[Tensor, Tensor]: Features (N, d) in float32 and labels (N,) in int64, on
@@ -69,7 +66,7 @@ def extract_features(
         for indices, batch in zip(batches, dataloader):
             images, batch_labels = _unpack(batch)
             images = _preprocess(images, batch_labels, backbone, data_preprocessor)
-            pooled = pool(backbone(images)).float().cpu()
+            pooled = embedding(backbone, images).float().cpu()
             if not len(indices) == len(pooled) == len(batch_labels):
                 raise ValueError(
                     f'A batch of {len(indices)} samples gave {len(pooled)} features '
@@ -84,21 +81,27 @@ def extract_features(
         bar.file.write('\n')
     order = torch.tensor([i for batch in batches for i in batch], dtype=torch.long)
     return _merge(
-        torch.cat(features), torch.cat(labels), order, len(dataloader.dataset), gather
+        torch.cat(features), torch.cat(labels), order, _size(dataloader), gather
     )
 
 
+def _size(dataloader: DataLoader) -> int:
+    dataset: Any = dataloader.dataset  # torch's type has no length
+    return len(dataset)
+
+
 def _batches_of(dataloader: DataLoader) -> list[list[int]]:
-    """The data set's indices of each batch that the loader is going to give."""
+    """Return the indices of the samples in each batch of the loader."""
     if isinstance(dataloader.sampler, InfiniteSampler):
         raise InputError(
             'Features need a sampler that ends, such as DefaultSampler with '
             'shuffle=False, but got InfiniteSampler.'
         )
-    if len(dataloader.dataset) == 0:
+    if _size(dataloader) == 0:
         raise InputError('Features need a data set with samples, but it is empty.')
-    batches = [list(batch) for batch in dataloader.batch_sampler]
-    if batches != [list(batch) for batch in dataloader.batch_sampler]:
+    sampler: Any = dataloader.batch_sampler
+    batches = [list(batch) for batch in sampler]
+    if batches != [list(batch) for batch in sampler]:
         raise InputError(
             'Features need a sampler with the same order each time it is read, such '
             'as DefaultSampler with shuffle=False, but got '
@@ -108,7 +111,7 @@ def _batches_of(dataloader: DataLoader) -> list[list[int]]:
 
 
 def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
-    """Images and labels (n,) of a batch."""
+    """Return the images and the labels (n,) of a batch."""
     if not isinstance(batch, Mapping):
         images, labels = batch
         return images, torch.as_tensor(labels, dtype=torch.long)
@@ -140,8 +143,8 @@ def _preprocess(
     if preprocessor is None:
         parameter = next(backbone.parameters(), images)
         return images.to(parameter.device).float()
-    # The labels only fill the place of the data samples, which some preprocessors
-    # expect, and none changes at test time.
+    # Some preprocessors expect data samples. None changes them at test time, so the
+    # labels take their place.
     data = preprocessor(dict(inputs=images, data_samples=list(labels)), False)
     return data['inputs']
 
@@ -174,7 +177,14 @@ def _merge(
 
 
 def gather_rows(rows: Tensor) -> list[Tensor]:
-    """The tensors of all ranks, whose numbers of rows may differ."""
+    """Gather the tensors of all ranks, whose numbers of rows may differ.
+
+    Args:
+        rows (Tensor): Tensor of this rank.
+
+    Returns:
+        list[Tensor]: Tensor of each rank.
+    """
     lengths = [int(n) for n in all_gather(torch.tensor([len(rows)]))]
     padded = rows.new_zeros(max(lengths), *rows.shape[1:])
     padded[: len(rows)] = rows

@@ -1,4 +1,4 @@
-"""A frozen network and the data to try it on, from a config and a checkpoint."""
+"""Frozen networks and the data to evaluate them on, from configs and checkpoints."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mmengine.device import get_device
 from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
-from mmbam.checkpoints import load_backbone
+from mmbam.checkpoints import load_backbone, read_weights, select_backbone
 from mmbam.utils.errors import InputError
 
-# Reads what pre-training reads; features of a data set with a hole are none.
+# Reads every format that pre-training reads. No image may be missing.
 LOAD = dict(type='mmbam.LoadImage', max_errors=0)
 
 
@@ -22,10 +22,10 @@ def build_frozen(
     """Build the backbone of a config with the weights of a checkpoint.
 
     Args:
-        cfg (Config): Any config of this project or of mmpretrain with
+        cfg (Config): Config of this project or of mmpretrain with
             ``model.backbone``.
-        checkpoint (str | Path, optional): What to load, strictly. None leaves the
-            network at its random initialisation.
+        checkpoint (str | Path, optional): Checkpoint to load strictly. None leaves the
+            network at its random initialization.
         source (str): ``'teacher'``, ``'student'`` or ``'auto'``; see
             :func:`mmbam.checkpoints.select_backbone`. Defaults to ``'auto'``.
 
@@ -42,11 +42,11 @@ def build_frozen(
             f'{_name(cfg)} has no data_preprocessor, which the backbone needs to see '
             'images as in training.'
         )
-    # mmpretrain's models fill in the type; at test time those they choose are alike.
+    # mmpretrain's models fill in the type. At test time all their choices are equal.
     preprocessor = MODELS.build(
         {'type': 'mmpretrain.ClsDataPreprocessor', **preprocessor}
     )
-    backbone = MODELS.build(model.backbone)
+    backbone = MODELS.build(model['backbone'])
     if checkpoint is None:
         backbone.init_weights()
     else:
@@ -56,24 +56,79 @@ def build_frozen(
     return backbone, preprocessor.to(device)
 
 
+def build_frozen_neck(
+    cfg: Config, checkpoint: str | Path, source: str = 'auto'
+) -> nn.Module:
+    """Build the projector that belongs to the backbone of :func:`build_frozen`.
+
+    Args:
+        cfg (Config): Config with ``model.neck``.
+        checkpoint (str | Path): Checkpoint of a pre-training run.
+        source (str): See :func:`build_frozen`. Defaults to ``'auto'``.
+    """
+    if 'neck' not in cfg.model:
+        raise InputError(f'{_name(cfg)} has no model.neck: leave out --projector.')
+    weights = read_weights(checkpoint)
+    _, role = select_backbone(weights, source)
+    prefix = 'teacher.neck.' if role == 'teacher' else 'neck.'
+    neck = MODELS.build(cfg.model.neck)
+    found = {
+        name.removeprefix(prefix): value
+        for name, value in weights.items()
+        if name.startswith(prefix)
+    }
+    try:
+        neck.load_state_dict(found)
+    except RuntimeError:
+        raise InputError(
+            f'The weights {prefix}* of {str(checkpoint)!r} are not those of the '
+            "config's projector: leave out --projector."
+        ) from None
+    return neck.to(get_device()).eval()
+
+
+def multi_view_dataset(cfg: Config, folder: str | Path | None = None) -> dict:
+    """Find the data set whose views a config trains on.
+
+    Args:
+        cfg (Config): Config with a ``train_dataloader``.
+        folder (str | Path, optional): Folder of class folders to see through the same
+            pipeline. Defaults to None, which takes the config's data.
+
+    Returns:
+        dict: Config of the data set.
+    """
+    dataset = (cfg.get('train_dataloader') or {}).get('dataset')
+    if dataset is None:
+        raise InputError(f'{_name(cfg)} has no train_dataloader to take views from.')
+    if folder is None:
+        return dataset
+    if 'pipeline' not in dataset:
+        raise InputError(
+            f'The training set of {_name(cfg)} has no pipeline of its own that would '
+            'fit a folder: leave out --images.'
+        )
+    return class_folders(folder, dataset.pipeline)
+
+
 def evaluation_dataset(
     cfg: Config,
     split: str,
     folder: str | Path | None = None,
     size: int | None = None,
 ) -> dict:
-    """Training or test set of an evaluation on frozen features.
+    """Find the training or test set for an evaluation on frozen features.
 
-    It is that of the config's KNNHook if it has one, else of its training or its test
-    (or validation) loader, the training set seen through the test pipeline.
+    Taken from the config's KNNHook if it has one, else from its training or its test
+    (or validation) loader. The training set uses the test pipeline.
 
     Args:
-        cfg (Config): A config of this project or of mmpretrain.
+        cfg (Config): Config of this project or of mmpretrain.
         split (str): ``'train'`` or ``'test'``.
-        folder (str | Path, optional): A folder of class folders to take instead of the
+        folder (str | Path, optional): Folder of class folders to take instead of the
             config's data set. Defaults to None.
-        size (int, optional): See the images as :func:`plain_pipeline` does. Defaults to
-            None: the config's test pipeline.
+        size (int, optional): Size of the images for :func:`plain_pipeline`. Defaults to
+            None, which takes the config's test pipeline.
 
     Returns:
         dict: Config of the data set.
@@ -111,7 +166,11 @@ def evaluation_dataset(
 
 
 def plain_pipeline(size: int) -> list[dict]:
-    """The middle of an image, its shorter side resized to ``size``."""
+    """Return a pipeline that resizes the shorter side to ``size`` and crops the center.
+
+    Args:
+        size (int): Height and width of the result, in pixels.
+    """
     return [
         LOAD,
         dict(
@@ -127,11 +186,11 @@ def plain_pipeline(size: int) -> list[dict]:
 
 
 def class_folders(root: str | Path, pipeline: list[dict]) -> dict:
-    """Config of the data set in a folder that holds one folder per class.
+    """Describe the data set in a folder that holds one folder per class.
 
     Args:
-        root (str | Path): The folder.
-        pipeline (list[dict]): Transforms of its images.
+        root (str | Path): Folder of class folders.
+        pipeline (list[dict]): Transforms of the images.
 
     Returns:
         dict: Config of an ``mmpretrain.CustomDataset``.

@@ -25,13 +25,13 @@ def knn_accuracy(
     chunk_size: int = 1024,
     sharded: bool = False,
 ) -> dict[str, float]:
-    """Accuracy of the weighted k-NN classifier, in per cent.
+    """Measure the accuracy of the weighted k-NN classifier, in per cent.
 
     Args:
         train_features (Tensor): Features to search, of shape (N, d).
-        train_labels (Tensor): Their labels, of shape (N,), from 0 on.
+        train_labels (Tensor): Labels of the training features, of shape (N,), from 0.
         test_features (Tensor): Features to classify, of shape (M, d).
-        test_labels (Tensor): Their labels, of shape (M,).
+        test_labels (Tensor): Labels of the test features, of shape (M,).
         k (int): Number of neighbours that vote. Defaults to 20.
         temperature (float): See :func:`knn_predict`. Defaults to 0.07.
         chunk_size (int): See :func:`knn_predict`. Defaults to 1024.
@@ -64,29 +64,31 @@ def knn_predict(
     chunk_size: int = 1024,
     sharded: bool = False,
 ) -> Tensor:
-    """The five classes that the nearest training samples vote for.
+    """Predict five classes per test sample by the votes of its nearest neighbours.
 
-    Each of the k training samples of largest cosine similarity s votes for its class
-    with weight exp(s / temperature) (Wu et al., CVPR 2018). Each rank searches its
-    part of the training features for all test samples, and the best of all ranks
-    vote: the result is that of one rank, and no rank needs all training features.
+    Each of the k training samples with the largest cosine similarity s votes for its
+    class with weight exp(s / temperature) (Wu et al., CVPR 2018). Each rank searches
+    its part of the training features for all test samples, then the best of all ranks
+    vote. The result equals that of one rank, and no rank needs all training features.
 
     Args:
         train_features (Tensor): Features to search, of shape (N, d).
-        train_labels (Tensor): Their labels, of shape (N,), from 0 on.
+        train_labels (Tensor): Labels of the training features, of shape (N,), from 0.
         test_features (Tensor): Features to classify, of shape (M, d), the same on
             every rank.
         k (int): Number of neighbours that vote. Defaults to 20.
-        temperature (float): The smaller, the more the nearest count. Defaults to 0.07.
-        chunk_size (int): Test samples compared with 65536 training samples at a time:
-            bounds the memory, does not change the result. Defaults to 1024.
+        temperature (float): Temperature of the votes; a smaller one gives the nearest
+            neighbours more weight. Defaults to 0.07.
+        chunk_size (int): Number of test samples that are compared with 65536 training
+            samples at a time. Bounds the memory without changing the result. Defaults
+            to 1024.
         sharded (bool): Whether the training features differ from rank to rank, each
-            rank holding a part of the whole, as ``extract_features(gather=False)``
-            returns them. Defaults to False: every rank holds all of them.
+            rank holding one part, as ``extract_features(gather=False)`` returns it.
+            Defaults to False: every rank holds all of them.
 
     Returns:
-        Tensor: Classes (M, 5) by falling weight, on the CPU; -1 where fewer than five
-        classes got a vote.
+        Tensor: Classes (M, 5) in descending order of their votes, on the CPU; -1 where
+        fewer than five classes got a vote.
     """
     _check(train_features, train_labels, test_features, k, temperature, chunk_size)
     if not sharded:
@@ -107,7 +109,7 @@ def knn_predict(
         torch.cat(all_gather(labels), dim=1),
         k,
     )
-    # NaN counts as the largest of all, so it is among the best wherever it was.
+    # topk ranks NaN first, so any NaN is among the best.
     if not similarities.isfinite().all():
         raise InputError(
             'k-NN needs finite features, but some hold NaN or infinite values: the '
@@ -160,13 +162,13 @@ def _local_neighbours(
     k: int,
     chunk_size: int,
 ) -> tuple[Tensor, Tensor]:
-    """Similarities and labels (M, k) of this rank's nearest training samples."""
+    """Return similarities and labels (M, k) of this rank's nearest samples."""
     device = get_device()
     test = normalize(test_features.to(device).float(), dim=1)
-    # A place that no sample took never votes: exp(-inf) = 0.
+    # Unused entries never vote: exp(-inf) = 0.
     similarities = test.new_full((len(test), k), -torch.inf)
     labels = torch.zeros(len(test), k, dtype=torch.long, device=device)
-    # The large set is on the outside, so that it moves to the device only once.
+    # Training samples in the outer loop, so that each moves to the device only once.
     for rows, classes in zip(
         train_features.split(_TRAIN_CHUNK), train_labels.split(_TRAIN_CHUNK)
     ):
@@ -192,8 +194,7 @@ def _best(similarities: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]
 def _vote(
     similarities: Tensor, labels: Tensor, num_classes: int, temperature: float
 ) -> Tensor:
-    # Relative to the nearest: the ranking is the same and small temperatures cannot
-    # overflow.
+    # Relative to the nearest, so that small temperatures cannot overflow.
     weights = (similarities.double() - similarities[:, :1].double()) / temperature
     votes = weights.new_zeros(len(labels), num_classes)
     votes.scatter_add_(1, labels, weights.exp())

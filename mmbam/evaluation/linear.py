@@ -1,4 +1,4 @@
-"""A linear probe on features that were computed once."""
+"""A linear probe on precomputed features."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ def linear_probe(
     base_lr: float = 0.3,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Train batch norm without affine and a linear layer, and test it.
+    """Train a batch norm without affine and a linear layer, and test them.
 
-    The paper's protocol (SGD with momentum 0.9, no decay, cosine schedule) but for the
-    crops: features are computed once, so there is no augmentation. Each rank computes
-    the same; a run takes seconds.
+    Follows the paper's protocol (SGD with momentum 0.9, no decay, cosine schedule)
+    without augmentation, since the features are computed once. Every rank computes
+    the same.
 
     Args:
-        train_features (Tensor): Of shape (N, d), the same on every rank.
-        train_labels (Tensor): Of shape (N,), from 0 on.
-        test_features (Tensor): Of shape (M, d).
-        test_labels (Tensor): Of shape (M,).
-        epochs (int): Defaults to 100.
-        batch_size (int): At most N are taken. Defaults to 1024.
+        train_features (Tensor): Features to train on, of shape (N, d), the same on
+            every rank.
+        train_labels (Tensor): Labels of the training features, of shape (N,), from 0.
+        test_features (Tensor): Features to classify, of shape (M, d).
+        test_labels (Tensor): Labels of the test features, of shape (M,).
+        epochs (int): Number of epochs. Defaults to 100.
+        batch_size (int): Batch size, at most N. Defaults to 1024.
         base_lr (float): Learning rate per 256 images. Defaults to 0.3, the paper's for
-            ResNet; it has 0.002 for ViT.
-        seed (int): Of the order of the samples. Defaults to 0.
+            ResNet; its value for ViT is 0.002.
+        seed (int): Seed of the order of the samples. Defaults to 0.
 
     Returns:
         dict[str, float]: ``top1`` and ``top5`` accuracy in per cent.
@@ -53,7 +54,7 @@ def linear_probe(
     batch_size = min(batch_size, len(x))
     norm = nn.BatchNorm1d(x.shape[1], affine=False, device=device)
     linear = nn.Linear(x.shape[1], num_classes, device=device)
-    nn.init.zeros_(linear.weight)  # so that nothing but the order is random
+    nn.init.zeros_(linear.weight)  # Only the order of the samples is random.
     nn.init.zeros_(linear.bias)
     optimizer = torch.optim.SGD(
         linear.parameters(), lr=base_lr * batch_size / 256, momentum=0.9

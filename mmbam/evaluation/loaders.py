@@ -1,19 +1,19 @@
-"""Loaders that read a data set once, in its order."""
+"""Loaders that read a data set once, in order."""
 
 from __future__ import annotations
 
 import math
 
 import torch
-from mmengine.dataset import DefaultSampler, default_collate
+from mmengine.dataset import BaseDataset, DefaultSampler, default_collate
 from mmengine.registry import DATASETS
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Subset
 
 from mmbam.utils.errors import InputError, input_errors
 
 
 def build_loader(
-    dataset: dict | Dataset,
+    dataset: dict | BaseDataset,
     batch_size: int = 64,
     num_workers: int = 2,
     fraction: float = 1.0,
@@ -22,16 +22,15 @@ def build_loader(
     """Build a loader for :func:`extract_features`.
 
     Args:
-        dataset (dict | Dataset): A data set or its config.
-        batch_size (int): Images per step and rank. Defaults to 64.
-        num_workers (int): Worker processes per rank. Defaults to 2.
-        fraction (float): Share of the samples to read, in (0, 1], rounded up. They are
-            drawn without regard to their labels. Defaults to 1.0.
-        seed (int): Of that draw: the same samples every time and on every rank.
-            Defaults to 0.
+        dataset (dict | BaseDataset): A data set or its config.
+        batch_size (int): Number of images per batch and rank. Defaults to 64.
+        num_workers (int): Number of worker processes per rank. Defaults to 2.
+        fraction (float): Share of the samples to read, in (0, 1], rounded up and drawn
+            regardless of the labels. Defaults to 1.0.
+        seed (int): Seed of that draw, which is the same on every rank. Defaults to 0.
 
     Returns:
-        DataLoader: Batches in the order of the data set, shared among the ranks.
+        DataLoader: Loader of the data set in order, shared among the ranks.
     """
     if not 0 < fraction <= 1:
         raise InputError(f'fraction must be in (0, 1], but got {fraction}.')
@@ -54,14 +53,14 @@ def build_loader(
         )
 
 
-def build_dataset(cfg: dict) -> Dataset:
+def build_dataset(cfg: dict) -> BaseDataset:
     """Build a data set.
 
     Args:
-        cfg (dict): Its config.
+        cfg (dict): Config of the data set.
 
     Raises:
-        InputError: The images or lists are not there, or not as the data set expects.
+        InputError: If images or lists are missing, or not as the data set expects.
     """
     with input_errors(of=f'{cfg["type"]} in {cfg.get("data_root") or "its folder"!r}'):
         return DATASETS.build(cfg)

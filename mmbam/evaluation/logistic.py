@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from mmengine.device import get_device
 from mmengine.dist import all_reduce, get_dist_info
-from scipy.optimize import minimize
 from torch import Tensor
 
 from mmbam.utils.errors import InputError
@@ -26,27 +25,27 @@ def logistic_probe(
     tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> dict:
-    """Choose the regularisation on validation, refit on both, and test.
+    """Choose the regularization on validation, refit on both, and test.
 
-    The sweep goes from the strongest regularisation to the weakest, each fit starting
-    from the one before. Of values that are equally good, the strongest is taken.
+    The sweep goes from the strongest regularization to the weakest, each fit starting
+    from the previous one. Ties go to the strongest.
 
     Args:
-        train (tuple[Tensor, Tensor]): Features (N, d) and labels (N,), the same on
-            every rank.
-        val (tuple[Tensor, Tensor]): The same for validation.
-        test (tuple[Tensor, Tensor]): The same for the test.
+        train (tuple[Tensor, Tensor]): Features (N, d) and labels (N,) to train on, the
+            same on every rank.
+        val (tuple[Tensor, Tensor]): Features and labels to validate on.
+        test (tuple[Tensor, Tensor]): Features and labels to test on.
         l2_values (Sequence[float]): Strengths to try. Defaults to 45 values from 1e-6
-            to 1e5 at equal ratios.
+            to 1e5, evenly spaced on a log scale.
         tol (float): See :func:`fit_logistic`. Defaults to 1e-4.
         max_iter (int): See :func:`fit_logistic`. Defaults to 1000.
 
     Returns:
         dict: ``top1`` and ``mean_per_class`` accuracy on the test set in per cent, the
-        chosen ``l2``, and ``val_top1``, from each value of l2 to its accuracy.
+        chosen ``l2``, and ``val_top1``, the validation accuracy of each value of l2.
     """
     if not l2_values or min(l2_values) < 0:
-        raise ValueError(f'l2_values must be 0 or more, but got {tuple(l2_values)}.')
+        raise InputError(f'l2_values must be 0 or more, but got {tuple(l2_values)}.')
     for name, (features, labels) in dict(train=train, val=val, test=test).items():
         if len(features) != len(labels) or len(labels) == 0:
             raise ValueError(
@@ -59,7 +58,7 @@ def logistic_probe(
         weights = fit_logistic(*train, l2, num_classes, weights, tol, max_iter)
         val_top1[l2] = accuracies(weights, *val)['top1']
         fits[l2] = weights
-    best = max(val_top1, key=val_top1.get)  # the first of the largest
+    best = max(val_top1, key=val_top1.__getitem__)  # the first of the largest
     both = torch.cat([train[0], val[0]]), torch.cat([train[1], val[1]])
     weights = fit_logistic(*both, best, num_classes, fits[best], tol, max_iter)
     return dict(**accuracies(weights, *test), l2=best, val_top1=val_top1)
@@ -74,24 +73,29 @@ def fit_logistic(
     tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> Tensor:
-    """Fit ``sum of cross-entropies + l2 / 2 * |weights|^2``; the bias is free.
+    """Minimize ``sum of cross-entropies + l2 / 2 * |weights|^2``.
 
-    This is scikit-learn's objective with ``C = 1 / l2``. The ranks share the samples
-    and add their gradients.
+    This is scikit-learn's objective with ``C = 1 / l2``; the bias is not regularized.
+    The ranks share the samples and add their gradients.
 
     Args:
-        features (Tensor): Of shape (N, d), the same on every rank.
-        labels (Tensor): Of shape (N,), from 0 on.
-        l2 (float): Strength of the regularisation.
-        num_classes (int, optional): Defaults to None: the largest label plus 1.
-        start (Tensor, optional): Weights to start from. Defaults to None: zeros.
-        tol (float): Stop when no entry of the gradient of the objective, divided by N,
-            is larger. Defaults to 1e-4, as in scikit-learn.
-        max_iter (int): Stop after so many steps at the latest. Defaults to 1000.
+        features (Tensor): Features of shape (N, d), the same on every rank.
+        labels (Tensor): Labels of shape (N,), from 0 on.
+        l2 (float): Strength of the regularization.
+        num_classes (int, optional): Number of classes. Defaults to None, which is the
+            largest label plus 1.
+        start (Tensor, optional): Weights to start from. Defaults to None, which is
+            zeros.
+        tol (float): Largest entry of the gradient of the objective, divided by N, at
+            which to stop. Defaults to 1e-4, as in scikit-learn.
+        max_iter (int): Largest number of steps. Defaults to 1000.
 
     Returns:
         Tensor: Weights of shape (num_classes, d + 1) on the CPU, the bias last.
     """
+    # Late, because hooks import this package and do not need scipy.
+    from scipy.optimize import minimize
+
     classes = labels.unique()
     if len(classes) < 2:
         raise InputError(
@@ -131,19 +135,19 @@ def fit_logistic(
         start.double().flatten().numpy(),
         jac=True,
         method='L-BFGS-B',
-        # ftol as in scikit-learn: stop where rounding hides any progress.
+        # ftol as in scikit-learn, which stops where rounding hides any progress.
         options=dict(maxiter=max_iter, gtol=tol, ftol=64 * EPS),
     )
     return torch.from_numpy(result.x).view(num_classes, dim + 1)
 
 
 def accuracies(weights: Tensor, features: Tensor, labels: Tensor) -> dict[str, float]:
-    """Share of right answers, over samples and as the mean over classes, in per cent.
+    """Measure the accuracy over samples and its mean over classes, in per cent.
 
     Args:
-        weights (Tensor): As :func:`fit_logistic` returns them.
-        features (Tensor): Of shape (N, d).
-        labels (Tensor): Of shape (N,).
+        weights (Tensor): Result of :func:`fit_logistic`.
+        features (Tensor): Features of shape (N, d).
+        labels (Tensor): Labels of shape (N,).
 
     Returns:
         dict[str, float]: ``top1`` and ``mean_per_class``.

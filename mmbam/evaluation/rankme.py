@@ -1,4 +1,4 @@
-"""How many directions the features use, without labels."""
+"""Effective rank of features, without labels."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from torch import Tensor
 
 
 def rankme(features: Tensor, sharded: bool = False) -> float:
-    """Effective rank of features: the exponential entropy of their singular values.
+    """Compute the exponential of the entropy of the features' singular values.
 
-    `RankMe <https://arxiv.org/abs/2210.02885>`_ (ICML 2023), definition 1: from 1, all
-    features on one line, to the smaller of their number and width. The singular values
-    are those of the ranks' features together.
+    `RankMe <https://arxiv.org/abs/2210.02885>`_ (ICML 2023), definition 1. It ranges
+    from 1, where all features lie on one line, to the smaller of N and d.
 
     Args:
-        features (Tensor): Of shape (N, d).
-        sharded (bool): Whether each rank holds a part of the whole. Defaults to False:
-            every rank holds all features.
+        features (Tensor): Features of shape (N, d).
+        sharded (bool): Whether each rank holds one part of the features. Defaults to
+            False: every rank holds all of them.
 
     Returns:
         float: The effective rank; NaN if some features are not finite.
@@ -27,8 +26,8 @@ def rankme(features: Tensor, sharded: bool = False) -> float:
             'RankMe needs features of shape (N, d) with N > 0, but got '
             f'{tuple(features.shape)}.'
         )
-    # Through the d x d products, which add up over ranks, or the N x N ones, whichever
-    # are fewer; double, because the root of an eigenvalue has half of its digits.
+    # Eigenvalues of the d x d products, which add up over ranks, or of the N x N ones,
+    # whichever are fewer. In double, since a root has half the digits of its square.
     x = features.detach().double()
     products = x @ x.T if len(x) < x.shape[1] and not sharded else x.T @ x
     if sharded:
@@ -38,7 +37,7 @@ def rankme(features: Tensor, sharded: bool = False) -> float:
     values = torch.linalg.eigvalsh(products).clamp(min=0).sqrt()
     total = values.sum()
     if total == 0:
-        return 1.0  # all features are zero: a single point
+        return 1.0  # All features are zero, a single point.
     shares = values / total
     entropy = -torch.special.xlogy(shares, shares).sum()
     return entropy.exp().item()

@@ -1,4 +1,4 @@
-"""How alike the views of one image are, and those of different images."""
+"""Similarity of the views of one image, and of different images."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from torch.nn.functional import normalize
 
 
 def pair_similarities(latents: Tensor) -> tuple[float, float]:
-    """Mean cosine similarity of positive and of other pairs, over all ranks' images.
+    """Average the cosine similarity over positive and over other pairs of views.
 
     A positive pair is two views of one image, any other pair two views of different
-    images. No matrix of similarities is made: both means follow from sums of latents.
+    images, over the images of all ranks. Both means follow from sums of latents, so no
+    matrix of similarities is formed.
 
     Args:
-        latents (Tensor): Of this rank's images, shape (V, n, d), one row of images per
-            view. The number of images may differ between ranks.
+        latents (Tensor): Latents of this rank's images, shape (V, n, d), one row of
+            images per view. The number of images may differ between ranks.
 
     Returns:
-        tuple[float, float]: Means over positive and over other pairs; NaN where there
-        is no such pair.
+        tuple[float, float]: Means over positive and over other pairs; NaN if there is
+        no such pair.
     """
     if latents.dim() != 3:
         raise ValueError(
@@ -30,8 +31,8 @@ def pair_similarities(latents: Tensor) -> tuple[float, float]:
     num_views, num_images, dim = latents.shape
     z = normalize(latents.detach().double(), dim=-1)
     of_image = z.sum(dim=0)
-    # |sum of the views|^2 counts each pair twice and each view with itself once. A
-    # vector of zeros has no direction and is not like itself either.
+    # |sum of the views|^2 counts each pair twice and each view with itself once; the
+    # latter are subtracted. They are 0, not 1, for latents that are all zero.
     squares = of_image.square().sum()
     selves = z.square().sum()
     total = torch.cat(

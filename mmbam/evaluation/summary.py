@@ -1,4 +1,4 @@
-"""All that features say about a network, from one extraction."""
+"""Scores k-NN, a linear probe and clustering from one extraction of features."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ def score_features(
     draws: int = 10,
     seed: int = 0,
 ) -> dict:
-    """k-NN, linear probe and clustering of the same features.
+    """Score the same features by k-NN, a linear probe and clustering.
 
     Args:
         train (tuple[Tensor, Tensor]): Features (N, d) and labels (N,) to search and to
             train the probe on, the same on every rank.
-        test (tuple[Tensor, Tensor]): Those to classify and to cluster.
+        test (tuple[Tensor, Tensor]): Features and labels to classify and to cluster.
         num_classes (Sequence[int], optional): See :func:`cluster_scores`. Defaults to
             None.
-        k (int): Neighbours that vote. Defaults to 20.
-        base_lr (float): Of the probe, see :func:`linear_probe`. Defaults to 0.3.
-        draws (int): Of classes to cluster. Defaults to 10.
-        seed (int): Of the probe's order and of the draws. Defaults to 0.
+        k (int): Number of neighbours that vote. Defaults to 20.
+        base_lr (float): Learning rate of the probe, see :func:`linear_probe`. Defaults
+            to 0.3.
+        draws (int): Number of draws of classes to cluster. Defaults to 10.
+        seed (int): Seed of the probe and of the draws. Defaults to 0.
 
     Returns:
         dict: ``knn`` and ``linear``, top-1 accuracies in per cent, and ``clustering``,
-        what :func:`cluster_scores` returns.
+        the result of :func:`cluster_scores`.
     """
     return dict(
         knn=knn_accuracy(*train, *test, k=k)['top1'],

@@ -1,9 +1,10 @@
-"""The data sets of the transfer evaluation, and its table."""
+"""Data sets of the linear transfer evaluation, and its table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +16,8 @@ from mmbam.utils.errors import InputError
 from .frozen import class_folders, plain_pipeline
 from .logistic import logistic_probe
 
-# Name: mmpretrain's data set, and its splits to train, to validate and to test on.
-# Where there is none to validate on, a part of the training set is held out.
+# Name: mmpretrain's data set, and its splits for training, validation and test. A part
+# of the training set is held out where there is no split for validation.
 TRANSFER_SETS = {
     'food101': ('Food101', 'train', None, 'test'),
     'cifar10': ('CIFAR10', 'train', None, 'test'),
@@ -31,21 +32,22 @@ TRANSFER_SETS = {
 def transfer_datasets(
     name: str, root: str | Path, size: int = 224
 ) -> dict[str, dict | None]:
-    """Configs of a data set's splits, its images resized and cropped in the middle.
+    """Describe the splits of a data set, with images resized and center-cropped.
 
     Args:
-        name (str): One of ``TRANSFER_SETS``; any other name is that of class folders in
-            ``root/train``, ``root/test`` and perhaps ``root/val``.
-        root (str | Path): Where the data set is.
-        size (int): Of the images, in pixels. Defaults to 224.
+        name (str): One of ``TRANSFER_SETS``, or any other name for class folders in
+            ``root/train``, ``root/test`` and optionally ``root/val``.
+        root (str | Path): Folder of the data set.
+        size (int): Height and width of the images, in pixels. Defaults to 224.
 
     Returns:
-        dict[str, dict | None]: ``train``, ``val`` (None if there is none) and ``test``.
+        dict[str, dict | None]: Configs of ``train``, ``val`` (None if there is no such
+        split) and ``test``.
     """
     root = Path(root)
     if not root.is_dir():
         raise InputError(f'{name}: there is no folder {str(root)!r}.')
-    pipeline = plain_pipeline(size)
+    pipeline: list = plain_pipeline(size)
     if name not in TRANSFER_SETS:
         return dict(
             train=class_folders(root / 'train', pipeline),
@@ -56,30 +58,31 @@ def transfer_datasets(
         )
     kind, *splits = TRANSFER_SETS[name]
     options = {}
-    if kind.startswith('CIFAR'):  # arrays, no files, and RGB
+    if kind.startswith('CIFAR'):  # RGB arrays instead of files
         pipeline = [rgb_to_bgr, *pipeline[1:]]
-        options = dict(download=False)  # a wrong folder is to be named, not filled
+        options = dict(download=False)  # A wrong folder must be named, not filled.
     return {
-        role: split
-        and dict(
+        role: dict(
             type=f'mmpretrain.{kind}',
             data_root=str(root),
             split=split,
             pipeline=pipeline,
             **options,
         )
+        if split
+        else None
         for role, split in zip(('train', 'val', 'test'), splits)
     }
 
 
 def rgb_to_bgr(results: dict) -> dict:
-    """A transform: the order of channels that OpenMMLab's preprocessors expect."""
+    """Reverse the channels, as OpenMMLab's preprocessors expect; a transform."""
     results['img'] = results['img'][..., ::-1].copy()
     return results
 
 
 def transfer_row(
-    datasets: Mapping[str, dict | Dataset | None],
+    datasets: Mapping[str, Any],
     features_of: Callable[[dict | Dataset], tuple[Tensor, Tensor]],
     val_fraction: float = 0.2,
     seed: int = 0,
@@ -88,16 +91,16 @@ def transfer_row(
     """Evaluate one data set by :func:`logistic_probe`.
 
     Args:
-        datasets (Mapping): What :func:`transfer_datasets` returned, or the data sets
-            built from it.
-        features_of (Callable): From one of them to features and labels.
-        val_fraction (float): Share of each class of the training set to validate on if
-            there is no validation set. Defaults to 0.2.
-        seed (int): Of that split. Defaults to 0.
-        **options: Handed to :func:`logistic_probe`.
+        datasets (Mapping): Result of :func:`transfer_datasets`, or the data sets built
+            from it.
+        features_of (Callable): Function from a data set to its features and labels.
+        val_fraction (float): Share of each class of the training set that is held out
+            if there is no validation set. Defaults to 0.2.
+        seed (int): Seed of that split. Defaults to 0.
+        **options: Arguments of :func:`logistic_probe`.
 
     Returns:
-        dict: What :func:`logistic_probe` returns.
+        dict: Result of :func:`logistic_probe`.
     """
     train, test = features_of(datasets['train']), features_of(datasets['test'])
     if datasets['val'] is not None:
@@ -112,17 +115,21 @@ def transfer_row(
     return logistic_probe(train, val, test, **options)
 
 
-def format_table(rows: Mapping[str, Mapping]) -> str:
-    """A table with one row per data set, and their means."""
-    lines = [f'{"data set":12}{"top-1":>8}{"per class":>11}{"l2":>10}']
-    for name, row in rows.items():
-        lines.append(
-            f'{name:12}{row["top1"]:8.2f}{row["mean_per_class"]:11.2f}{row["l2"]:10.1e}'
-        )
+def table_rows(rows: Mapping[str, Mapping]) -> list[list[str]]:
+    """Format results as one row per data set and, if there are several, their mean.
+
+    Args:
+        rows (Mapping[str, Mapping]): Result of :func:`transfer_row` for each data set.
+
+    Returns:
+        list[list[str]]: Name, top-1 and mean per-class accuracy, and l2 of each row.
+    """
+    keys = ('top1', 'mean_per_class')
+    table = [
+        [name, *(f'{row[key]:.2f}' for key in keys), f'{row["l2"]:.1e}']
+        for name, row in rows.items()
+    ]
     if len(rows) > 1:
-        top1, per_class = (
-            sum(row[key] for row in rows.values()) / len(rows)
-            for key in ('top1', 'mean_per_class')
-        )
-        lines.append(f'{"mean":12}{top1:8.2f}{per_class:11.2f}')
-    return '\n'.join(lines)
+        means = (sum(row[key] for row in rows.values()) / len(rows) for key in keys)
+        table.append(['mean', *(f'{mean:.2f}' for mean in means), ''])
+    return table

@@ -1,9 +1,10 @@
 """Backbone, projector, teacher, head and loss of BAM."""
 
+from mmbam.datasets.boxes import boxes_from_heat_maps
+
+from .backbones.anatomy import attention_maps, embedding, heat_map, pool_features
 from .backbones.caformer import CAFormer
 from .backbones.cls_vit import ClsViT
-from .backbones.features import pool_features
-from .backbones.saliency import attention_maps, boxes_from_heat_maps, heat_map
 from .bam import BAM
 from .head import BAMHead
 from .latents import embed_views
@@ -26,6 +27,7 @@ __all__ = [
     'attention_maps',
     'boxes_from_heat_maps',
     'embed_views',
+    'embedding',
     'heat_map',
     'pool_features',
 ]

@@ -1,4 +1,4 @@
-"""The algorithm: which views go where."""
+"""The algorithm: which views go through which network (paper, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class BAM(BaseSelfSupervisor):
     """Balanced self-Attention Matching.
 
     `Unsupervised Representation Learning by Balanced Self Attention Matching
-    <https://arxiv.org/abs/2408.02014>`_ (ECCV 2024). The first views that the pipeline
-    makes are the targets, which the loss counts by ``num_target_views``; any number of
-    further views, smaller ones in general, may follow.
+    <https://arxiv.org/abs/2408.02014>`_ (ECCV 2024). The first ``num_target_views``
+    views of the pipeline (an argument of the loss) are the targets. Any number of
+    further views, usually smaller crops, may follow.
 
     Args:
-        backbone (dict): f, a backbone of mmpretrain or timm.
-        neck (dict): g, the projector, :class:`BAMNeck` in general.
+        backbone (dict): Network f, a backbone of mmpretrain or timm.
+        neck (dict): Projector g, usually :class:`BAMNeck`.
         head (dict): :class:`BAMHead` with the loss.
         teacher (dict, optional): :class:`EMATeacher` or :class:`FrozenTeacher`.
             Defaults to None: the student's own latents are the targets.
-        grad_checkpointing (bool): Keep only the inputs of the student's blocks and
-            compute the rest again in the backward pass: less memory, more time.
-            Defaults to False.
-        channels_last (bool): Keep the channels of a pixel side by side in memory, which
+        grad_checkpointing (bool): Whether to store only the inputs of the student's
+            blocks and recompute the rest in the backward pass, which saves memory and
+            costs time. Defaults to False.
+        channels_last (bool): Whether to use torch's channels-last memory format, which
             is faster for convolutional backbones. The same seed then draws other
             initial weights. Defaults to False.
-        data_preprocessor (dict, optional): Defaults to mmpretrain's
-            ``SelfSupDataPreprocessor``.
-        init_cfg (dict, optional): Defaults to None.
+        data_preprocessor (dict, optional): Module that normalises the views. Defaults
+            to None, mmpretrain's ``SelfSupDataPreprocessor``.
+        init_cfg (dict, optional): Initialisation of the weights. Defaults to None.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class BAM(BaseSelfSupervisor):
             init_cfg=init_cfg,
         )
         if isinstance(self.backbone, MoCoV3ViT):
-            # mmpretrain freezes the sine-cosine positions when it initialises weights,
-            # which is after a distributed wrapper has counted what gets gradients.
+            # mmpretrain freezes the sine-cosine positions only in init_weights, after
+            # a distributed wrapper has listed the weights that need gradients.
             self.backbone.pos_embed.requires_grad_(False)
         self.teacher = MODELS.build(teacher) if isinstance(teacher, dict) else teacher
         if self.teacher is not None:
@@ -70,21 +70,22 @@ class BAM(BaseSelfSupervisor):
         if grad_checkpointing:
             checkpoint_blocks(self.backbone)
         if channels_last:
-            self.to(memory_format=torch.channels_last)  # what weights have, maps get
+            # Activations follow the memory format of the weights.
+            self.to(memory_format=torch.channels_last)
 
     def init_weights(self) -> None:
-        """Initialise the student, and make a moving average equal to it."""
+        """Initialise the student, and copy its weights to a moving average."""
         super().init_weights()
         self.init_teacher()
 
     def init_teacher(self) -> None:
-        """Give a moving average the student's present weights."""
+        """Copy the student's present weights to a moving average."""
         if self.teacher is not None:
             self.teacher.copy_from(self.backbone, self.neck)
 
     @property
     def target_backbone(self) -> nn.Module:
-        """The backbone to evaluate: the moving average if any, else the student."""
+        """Backbone to evaluate: the moving average if there is one, or the student."""
         if isinstance(self.teacher, EMATeacher):
             return self.teacher.backbone
         return self.backbone
@@ -92,34 +93,36 @@ class BAM(BaseSelfSupervisor):
     def loss(
         self, inputs: list[Tensor], data_samples: list[DataSample] | None = None
     ) -> dict[str, Tensor]:
-        """One step of Algorithm 1.
+        """Compute the loss of a batch, as in Algorithm 1.
 
         Args:
-            inputs (list[Tensor]): The views, targets first, each of shape (n, c, h, w).
+            inputs (list[Tensor]): Views of the images, targets first, each of shape
+                (n, c, h, w).
             data_samples (list[DataSample], optional): Not used.
 
         Returns:
             dict[str, Tensor]: The loss, and the entropies of A and B.
         """
-        loss_module = self.head.loss_module
-        if len(inputs) != loss_module.num_views:
+        views, loss = inputs, self.head.loss_module
+        if len(views) != loss.num_views:
             raise InputError(
-                f'The pipeline makes {len(inputs)} views of an image, but '
-                f'model.head.loss.num_views is {loss_module.num_views}.'
+                f'The pipeline makes {len(views)} views of an image, but '
+                f'model.head.loss.num_views is {loss.num_views}.'
             )
-        z_target = None
-        if self.teacher is not None:
-            self._update_teacher()
-            z_target = self.teacher(inputs[: loss_module.num_teacher_views])
-        z = embed_views(self.backbone, self.neck, inputs)
+        if self.teacher is None:
+            z_target = None  # the targets are rows of z
+        else:
+            if self.training:
+                self._update_teacher()
+            z_target = self.teacher(views[: loss.num_teacher_views])
+        z = embed_views(self.backbone, self.neck, views)  # z = g(f(x))
         return self.head.loss(z, z_target)
 
     @torch.compiler.disable  # reads the message hub
     def _update_teacher(self) -> None:
-        if not self.training:
-            return
-        # Set by the runner. In a loop of one's own without them, the momentum stays.
+        # The runner sets both values. Without it, the momentum stays at its start.
         hub = MessageHub.get_current_instance()
         max_iters = hub.get_info('max_iters', None)
         progress = hub.get_info('iter', 0) / max_iters if max_iters else 0.0
+        assert self.teacher is not None
         self.teacher.update(self.backbone, self.neck, progress)

@@ -1,4 +1,4 @@
-"""The head: calls the loss and reports the method's health signs."""
+"""The head: the loss, and the entropies that are logged beside it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mmbam.registry import MODELS
 
 @MODELS.register_module()
 class BAMHead(BaseModule):
-    """Loss of BAM with what is worth logging beside it.
+    """Loss of BAM, with the entropies of A and B for the log.
 
     Args:
-        loss (dict | nn.Module): The loss module, :class:`BAMLoss` in general.
-        init_cfg (dict, optional): Defaults to None.
+        loss (dict | nn.Module): Loss module, usually :class:`BAMLoss`.
+        init_cfg (dict, optional): Initialisation of the weights. Defaults to None.
     """
 
     def __init__(self, loss: dict | nn.Module, init_cfg: dict | None = None) -> None:
@@ -26,7 +26,7 @@ class BAMHead(BaseModule):
 
         Args:
             z (Tensor): Latents of all views, see :class:`BAMLoss`.
-            z_target (Tensor, optional): The teacher's latents. Defaults to None.
+            z_target (Tensor, optional): Latents of the teacher. Defaults to None.
 
         Returns:
             dict[str, Tensor]: ``loss``, and the entropies of A and B in nats.

@@ -7,21 +7,22 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from .backbones.features import pool_features
+from .backbones.anatomy import embedding
 
 
 def embed_views(
     backbone: nn.Module, neck: nn.Module | None, views: Sequence[Tensor]
 ) -> Tensor:
-    """Embed views, those of one size together.
+    """Compute z = g(f(x)), one batch for all views of the same size.
+
+    The projector sees one size at a time too. A batch norm over both sizes would allow
+    a collapse to two points, one for all large and one for all small crops, and without
+    a teacher runs do collapse to them.
 
     Args:
-        backbone (nn.Module): f.
-        neck (nn.Module | None): g, the projector. It sees the views of one size at a
-            time, as the backbone does. A batch norm over all of them would allow two
-            points, one for all large and one for all small crops: without a teacher,
-            runs collapse to them. None for the bare embedding.
-        views (Sequence[Tensor]): View by view, each of shape (n, c, h, w).
+        backbone (nn.Module): Network f.
+        neck (nn.Module | None): Projector g, None for the embedding itself.
+        views (Sequence[Tensor]): Views, each of shape (n, c, h, w).
 
     Returns:
         Tensor: Latents ordered view by view, shape (V * n, d).
@@ -29,11 +30,11 @@ def embed_views(
     by_size: dict[torch.Size, list[int]] = {}
     for index, view in enumerate(views):
         by_size.setdefault(view.shape[-2:], []).append(index)
-    latents: list[Tensor] = [None] * len(views)
+    latents: dict[int, Tensor] = {}
     for indices in by_size.values():
-        z = pool_features(backbone(torch.cat([views[i] for i in indices])))
+        z = embedding(backbone, torch.cat([views[i] for i in indices]))
         if neck is not None:
             z = neck(z)
         for index, part in zip(indices, z.chunk(len(indices))):
             latents[index] = part
-    return torch.cat(latents)
+    return torch.cat([latents[index] for index in range(len(views))])

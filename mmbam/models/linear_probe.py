@@ -13,24 +13,24 @@ from mmbam.utils.errors import InputError
 
 @MODELS.register_module()
 class LinearProbe(ImageClassifier):
-    """mmpretrain's ImageClassifier with a backbone that never changes.
+    """mmpretrain's ImageClassifier with a frozen backbone.
 
-    ``frozen_stages`` does so for some backbones of mmpretrain; those of timm do not
-    have it. Here no weight of any backbone is trained, and dropout and the statistics
-    of its batch norm stay as they are at test time.
+    mmpretrain's ``frozen_stages`` exists for some of its backbones and for none of
+    timm's. Here no weight of any backbone is trained, and its dropout and batch norm
+    run in evaluation mode.
 
     Args:
-        **kwargs: As of ``ImageClassifier``.
+        **kwargs: Arguments of ``ImageClassifier``.
     """
 
     def __init__(self, **kwargs) -> None:
         super().__init__(**kwargs)
-        # Here and not when training begins: a distributed wrapper, made in between,
-        # waits for the gradient of each weight that wants one.
+        # Now, because a distributed wrapper, which is made before training begins,
+        # waits for the gradient of every weight that requires one.
         self.backbone.requires_grad_(False)
 
     def train(self, mode: bool = True) -> LinearProbe:
-        """Switch neck and head alone."""
+        """Switch the mode of neck and head only."""
         super().train(mode)
         self.backbone.eval()
         return self
@@ -38,18 +38,18 @@ class LinearProbe(ImageClassifier):
 
 @MODELS.register_module()
 class ClsAndPatchesNeck(BaseModule):
-    """[cls] and the mean of the patch tokens of a ViT, one after the other.
+    """Concatenation of a ViT's [cls] token and the mean of its patch tokens.
 
-    What the paper's linear probe of a ViT sees (App. D), for a backbone with
-    ``out_type='raw'`` and one leading token.
+    This is the input of the paper's linear probe of a ViT (App. D). The backbone must
+    have ``out_type='raw'`` and one extra token.
     """
 
     def forward(self, features: tuple[Tensor, ...]) -> tuple[Tensor]:
-        """Join the tokens.
+        """Concatenate the tokens.
 
         Args:
-            features (tuple[Tensor, ...]): Of which the last counts, tokens of shape
-                (n, 1 + patches, c).
+            features (tuple[Tensor, ...]): Output of the backbone, of which the last
+                tensor, tokens of shape (n, 1 + patches, c), is used.
 
         Returns:
             tuple[Tensor]: One tensor of shape (n, 2 c).

@@ -7,24 +7,26 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 
 from mmbam.registry import MODELS
+from mmbam.utils.errors import InputError
 
 
 @MODELS.register_module()
 class BAMNeck(BaseModule):
-    """Projector of BAM: linear layers with an activation in between (App. C).
+    """Projector of BAM: linear layers with activations between them (App. C).
 
     Args:
         in_channels (int): Width of the backbone's embedding.
         hid_channels (int): Width of the hidden layers. Defaults to 4096.
-        out_channels (int): Width of the latents. With a frozen teacher it must be the
-            width of that teacher's latents. Defaults to 4096.
+        out_channels (int): Width of the latents, equal to that of a frozen teacher's
+            latents if there is one. Defaults to 4096.
         num_layers (int): Number of linear layers. Defaults to 3.
-        act_cfg (dict): GELU for ViT and CAFormer, ReLU for ResNet. Defaults to
-            ``dict(type='GELU')``.
-        norm_cfg (dict, optional): Batch norm after every layer, the last one without
-            affine parameters: needed without a teacher, to be left out with one.
-            Defaults to None.
-        init_cfg (dict): Defaults to a truncated normal of deviation 0.02.
+        act_cfg (dict): Activation; the paper uses GELU for ViT and CAFormer and ReLU
+            for ResNet. Defaults to ``dict(type='GELU')``.
+        norm_cfg (dict, optional): Norm after every layer, the last one without affine
+            parameters. The paper uses batch norm without a teacher and no norm with
+            one. Defaults to None.
+        init_cfg (dict): Initialisation of the weights. Defaults to a truncated normal
+            of standard deviation 0.02.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class BAMNeck(BaseModule):
     ) -> None:
         super().__init__(init_cfg)
         if num_layers < 1:
-            raise ValueError(f'num_layers must be at least 1, but got {num_layers}.')
+            raise InputError(
+                f'BAMNeck: num_layers must be at least 1, but got {num_layers}.'
+            )
         widths = [in_channels] + [hid_channels] * (num_layers - 1) + [out_channels]
         layers: list[nn.Module] = []
         for index, (width_in, width_out) in enumerate(zip(widths, widths[1:])):
@@ -59,7 +63,7 @@ class BAMNeck(BaseModule):
     def forward(self, embeddings: Tensor) -> Tensor:
         """Project embeddings (n, in_channels) to latents (n, out_channels)."""
         if embeddings.shape[-1] != self.in_channels:
-            raise ValueError(
+            raise InputError(
                 f'BAMNeck has in_channels={self.in_channels}, but the backbone gives '
                 f'embeddings of width {embeddings.shape[-1]}.'
             )

@@ -1,4 +1,4 @@
-"""Where a network looks: [cls] attention, mean and head by head (paper, App. E)."""
+"""[cls] attention of a network: its mean and every head (paper, App. E)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from mmbam.datasets.transforms.resize import resize_bicubic
-from mmbam.models.backbones.features import patch_size
-from mmbam.models.backbones.saliency import attention_maps, heat_map
+from mmbam.models.backbones.anatomy import (
+    NoAttentionError,
+    attention_maps,
+    heat_map,
+    patch_size,
+)
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
@@ -24,12 +28,13 @@ class Gaze:
     """Where a network looks in one image.
 
     Args:
-        image (np.ndarray): What the network saw, RGB of uint8 (height, width, 3).
-        mean (Tensor): Mean of the heads' attention (h, w); or the heat map of a network
-            without [cls] attention.
-        heads (Tensor | None): Attention from [cls] to the patches (heads, h, w); None
+        image (np.ndarray): Resized image that the network saw, RGB of uint8 (height,
+            width, 3).
+        mean (Tensor): Mean over the heads (h, w), or the heat map of a network without
+            [cls] attention.
+        heads (Tensor | None): Attention from [cls] to the patches (heads, h, w), None
             for a network without it.
-        name (str): Of the image. Defaults to none.
+        name (str): Name of the image. Defaults to ''.
     """
 
     image: np.ndarray
@@ -45,35 +50,32 @@ def look(
     size: int = 512,
     name: str = '',
 ) -> Gaze:
-    """Find out where a network looks in an image.
+    """Compute where a network looks in an image.
 
     Args:
-        backbone (nn.Module): A ViT with a [cls] token shows the attention of its last
-            block, any other network its heat map.
-        preprocessor (nn.Module): Normalises BGR images, as a config's
-            ``data_preprocessor`` does.
-        image (np.ndarray): RGB of uint8 (height, width, 3), of any size.
-        size (int): Shorter side of what the network sees, in pixels. The ratio of the
-            sides stays, and both become multiples of the patches' size. Defaults to
-            512, as in the paper.
-        name (str): Of the image. Defaults to none.
+        backbone (nn.Module): Network to look through. A ViT with a [cls] token shows
+            the attention of its last block, any other network its heat map.
+        preprocessor (nn.Module): Module that normalises BGR images, such as the
+            ``data_preprocessor`` of a config.
+        image (np.ndarray): RGB image of uint8 (height, width, 3), of any size.
+        size (int): Shorter side of the resized image in pixels. The aspect ratio is
+            kept, and both sides become multiples of the patch size. Defaults to 512,
+            as in the paper.
+        name (str): Name of the image. Defaults to ''.
 
     Returns:
-        Gaze: On the CPU.
+        Gaze: Image and maps, on the CPU.
     """
     seen = _resize(image, size, patch_size(backbone))
-    # From RGB to the BGR that preprocessors of configs expect.
+    # Preprocessors of configs expect BGR.
     batch = torch.from_numpy(seen[..., ::-1].copy()).permute(2, 0, 1)[None]
     with frozen(backbone):
         inputs = preprocessor(dict(inputs=batch, data_samples=None))['inputs']
         try:
-            heads, mean = _look(backbone, inputs)
-        except AssertionError as error:  # how timm says that its size is fixed
-            raise InputError(
-                f'The network does not take images of {seen.shape[0]} x '
-                f'{seen.shape[1]} pixels ({error}): choose another size, or build a '
-                'timm network with dynamic_img_size=True.'
-            ) from error
+            heads = attention_maps(backbone, inputs)[0].cpu()
+            mean = heads.mean(dim=0)
+        except NoAttentionError:
+            heads, mean = None, heat_map(backbone, inputs)[0].float().cpu()
     return Gaze(seen, mean, heads, name)
 
 
@@ -82,24 +84,24 @@ def draw_attention(
     path: str | Path,
     title: str = 'Attention from [cls] to the patches in the last block',
 ) -> None:
-    """Draw for each image the image, the mean of the heads, and every head.
+    """Draw each image with the mean of the heads and every head beside it.
 
-    A map is shown patch by patch as the network has it, from 0 (a heat map: from its
-    smallest value) to its own largest value.
+    A map is shown in its own resolution, from 0 (a heat map: from its smallest value)
+    to its largest value.
 
     Args:
-        gazes (Sequence[Gaze]): Of :func:`look`, all of one network.
-        path (str | Path): PNG to write.
-        title (str): Of the figure.
+        gazes (Sequence[Gaze]): Results of :func:`look` for one network.
+        path (str | Path): PNG file to write.
+        title (str): Title of the figure.
     """
     if not gazes:
-        raise ValueError('There are no images to draw the attention of.')
+        raise InputError('There are no images to draw the attention of.')
     heads = 0 if gazes[0].heads is None else len(gazes[0].heads)
-    # Up to six heads stand in one row; more of them, in two beside a larger image.
+    # Up to six heads fill one row; more fill two rows beside a larger image.
     rows = 1 if heads <= 6 else 2
     columns = 2 * rows + math.ceil(heads / rows)
     cell = 1.9 if rows == 1 else 1.45
-    # Rows as high as their images, within reason, and room for the text around them.
+    # Rows are as high as their images, up to a limit, plus room for the text.
     ratios = [min(g.image.shape[0] / g.image.shape[1], 1.5) for g in gazes]
     heights = [cell * ratio + 0.25 for ratio in ratios for _ in range(rows)]
     figure = Figure(
@@ -119,10 +121,10 @@ def draw_attention(
         what = f'mean of {heads} heads' if heads else 'heat map'
         panels.append((axes, _show_map(axes, gaze.mean, gaze.image, bool(heads))))
         _finish(axes, what if first else '')
-        for k in range(heads):
+        for k, head in enumerate(gaze.heads if gaze.heads is not None else ()):
             row, column = divmod(k, columns - 2 * rows)
             axes = figure.add_subplot(grid[block.start + row, 2 * rows + column])
-            panels.append((axes, _show_map(axes, gaze.heads[k], gaze.image, True)))
+            panels.append((axes, _show_map(axes, head, gaze.image, True)))
             _finish(axes, f'head {k + 1}' if first else '')
     bar = figure.colorbar(
         panels[0][1], ax=[axes for axes, _ in panels], shrink=0.8, ticks=[0, 1]
@@ -133,22 +135,10 @@ def draw_attention(
     figure.savefig(path, dpi=110)
 
 
-def _look(backbone: nn.Module, inputs: Tensor) -> tuple[Tensor | None, Tensor]:
-    """Attention of the heads if there is any, and its mean or the heat map."""
-    try:
-        heads = attention_maps(backbone, inputs)[0].cpu()
-    except TypeError:  # no [cls] attention that is known
-        try:
-            return None, heat_map(backbone, inputs)[0].float().cpu()
-        except TypeError as error:
-            raise InputError(str(error)) from error
-    return heads, heads.mean(dim=0)
-
-
 def _resize(image: np.ndarray, size: int, patch: int) -> np.ndarray:
     if size < patch:
         raise InputError(
-            f'size must be at least that of one patch, {patch} pixels, but got {size}.'
+            f'size must be at least one patch, {patch} pixels, but got {size}.'
         )
     height, width = image.shape[:2]
     scale = size / min(height, width)
@@ -161,7 +151,7 @@ def _resize(image: np.ndarray, size: int, patch: int) -> np.ndarray:
 def _label(gaze: Gaze, length: int) -> str:
     height, width = gaze.image.shape[:2]
     name = gaze.name
-    if len(name) > length:  # the end tells files of a folder apart
+    if len(name) > length:  # The end distinguishes files of a folder.
         name = f'…{name[1 - length :]}'
     return f'{name}\n{width} x {height} px'.strip()
 

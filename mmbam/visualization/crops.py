@@ -1,4 +1,4 @@
-"""What random and contrastive cropping show of an image."""
+"""Random and contrastive crops of images, beside heat maps and boxes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from mmbam.datasets.transforms.resize import resize_bicubic
 from mmbam.datasets.transforms.window import Box, sample_window
+from mmbam.utils.random import preserved_randomness
 
+from .figures import save_figure
 from .heatmaps import scale_heat_maps
 
 GLOBAL, LOCAL = (0.25, 1.0), (0.05, 0.25)
@@ -31,17 +34,20 @@ def draw_crops(
 ) -> None:
     """Draw a row for each image: its heat map and box, random and contrastive crops.
 
-    Both kinds of crops have the same sizes and ratios; only their places differ.
+    Both kinds of crops have the same sizes and aspect ratios; only their positions
+    differ.
 
     Args:
         images (Sequence[np.ndarray]): RGB images of uint8, of any sizes.
-        heat_maps (Tensor): Their heat maps (n, h, w).
-        boxes (Tensor): Their boxes (n, 4), as (h0, w0, h1, w1) in [0, 1].
+        heat_maps (Tensor): Heat maps of the images, shape (n, h, w).
+        boxes (Tensor): Boxes of the images, shape (n, 4), as (h0, w0, h1, w1) in
+            [0, 1].
         path (str | Path): PNG to write.
         areas (Sequence): Smallest and largest share of the image's area, for each crop
-            to draw. Defaults to the paper's: two global and three local ones.
-        alpha (float): Of the Beta distribution of centres. Defaults to 0.6.
-        seed (int): Of the crops. Defaults to 0.
+            to draw. Defaults to two global and three local crops of the paper.
+        alpha (float): Parameter of the Beta distribution of the crops' centers.
+            Defaults to 0.6.
+        seed (int): Seed of the crops. Defaults to 0.
     """
     count = len(areas)
     # A narrow empty column in front of each kind of crops.
@@ -55,7 +61,7 @@ def draw_crops(
         axes.set_axis_off()
     for number, (row, image) in enumerate(zip(grid, images)):
         box = tuple(boxes[number].tolist())
-        warm = scale_heat_maps(heat_maps[number : number + 1], image.shape[:2])[0]
+        warm = scale_heat_maps(heat_maps[number : number + 1], image.shape)[0]
         row[0].imshow(image)
         row[1].imshow(image.mean(2), cmap='gray', vmin=0, vmax=255)
         row[1].imshow(warm.numpy(), cmap='inferno', alpha=0.6, vmin=0, vmax=1)
@@ -73,10 +79,10 @@ def draw_crops(
     }
     for column, title in titles.items():
         grid[0, column].set_title(title, fontsize=11)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
-def _draw_box(axes, shape: tuple[int, ...], box: Box) -> None:
+def _draw_box(axes: Axes, shape: tuple[int, ...], box: Box) -> None:
     height, width = shape[:2]
     h0, w0, h1, w1 = box
     corner = (w0 * width - 0.5, h0 * height - 0.5)
@@ -93,13 +99,13 @@ def _cut(
     alpha: float,
     seed: int,
 ) -> list[np.ndarray]:
-    state = np.random.get_state()
     crops = []
-    for number, area in enumerate(areas):
-        # Seeded one by one, so that sizes and ratios are those of the other kind.
-        np.random.seed((seed, number))
-        top, left, h, w = sample_window(*image.shape[:2], area, ASPECT, box, alpha)
-        window = np.ascontiguousarray(image[top : top + h, left : left + w])
-        crops.append(resize_bicubic(window, SIDE, SIDE))
-    np.random.set_state(state)
+    height, width = image.shape[:2]
+    with preserved_randomness():
+        for number, area in enumerate(areas):
+            # Seeded one by one, so that both kinds have the same sizes and ratios.
+            np.random.seed((seed, number))
+            top, left, h, w = sample_window(height, width, area, ASPECT, box, alpha)
+            window = np.ascontiguousarray(image[top : top + h, left : left + w])
+            crops.append(resize_bicubic(window, SIDE, SIDE))
     return crops

@@ -1,4 +1,4 @@
-"""The course of a pre-training run."""
+"""Curves of a pre-training run: loss, k-NN accuracy, entropies of A and B (Fig. 3)."""
 
 from __future__ import annotations
 
@@ -7,29 +7,65 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from mmbam.utils.errors import InputError
 
-# Figures are made without pyplot: no global state, no display needed.
+from .figures import save_figure
+
+Scalars = Mapping[str, tuple[list[int], list[float]]]
+NAMES = {
+    'entropy_a': 'A, attention of the views',
+    'entropy_b': 'B, balanced target',
+}
 
 
-def read_scalars(path: str | Path) -> dict[str, tuple[list[int], list[float]]]:
-    """Read what a run logged.
+def read_run(work_dir: str | Path) -> dict[str, tuple[list[int], list[float]]]:
+    """Read the logs of a run.
+
+    Each start of a run writes its own log. Where a later log goes back to an earlier
+    step, because the run was resumed from a checkpoint or started again, it replaces
+    the earlier values from that step on.
 
     Args:
-        path (str | Path): ``vis_data/scalars.json`` of a work directory.
+        work_dir (str | Path): Work directory of a run, or one ``scalars.json``.
 
     Returns:
         dict[str, tuple[list, list]]: Steps and values of every scalar.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(
-            f'{path} does not exist; a run writes vis_data/scalars.json into its work '
-            'directory.'
-        )
+    work_dir = Path(work_dir)
+    if work_dir.is_dir():
+        # Named after their times. The folder may also be that of a single start.
+        logs = sorted(work_dir.glob('*/vis_data/scalars.json'))
+        logs = logs or sorted(work_dir.glob('vis_data/scalars.json'))
+        if not logs:
+            raise InputError(
+                f'{str(work_dir)!r} holds no vis_data/scalars.json, which a run writes '
+                'into its work directory.'
+            )
+    elif work_dir.is_file():
+        logs = [work_dir]
+    else:
+        raise InputError(f'The log {str(work_dir)!r} does not exist.')
+    course: dict[str, tuple[list[int], list[float]]] = {}
+    for log in logs:
+        try:
+            scalars = _read_scalars(log)
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError):
+            raise InputError(
+                f'{str(log)!r} is not the log of a run: every line of it must be a '
+                'JSON object with a step.'
+            ) from None
+        for name, new in scalars.items():
+            old = course.get(name, ([], []))
+            kept = sum(step < new[0][0] for step in old[0])
+            course[name] = old[0][:kept] + new[0], old[1][:kept] + new[1]
+    return course
+
+
+def _read_scalars(log: Path) -> dict[str, tuple[list[int], list[float]]]:
     scalars: dict[str, tuple[list[int], list[float]]] = {}
-    for line in path.read_text().splitlines():
+    for line in log.read_text().splitlines():
         entry = json.loads(line)
         step = entry.pop('step')
         for name, value in entry.items():
@@ -40,7 +76,7 @@ def read_scalars(path: str | Path) -> dict[str, tuple[list[int], list[float]]]:
 
 
 def draw_curves(
-    scalars: Mapping[str, tuple[list[int], list[float]]],
+    scalars: Scalars,
     path: str | Path,
     accuracies: Mapping[str, float] | None = None,
     title: str = 'Pre-training with BAM',
@@ -48,28 +84,20 @@ def draw_curves(
     """Draw loss, entropies and k-NN accuracy over the iterations.
 
     Args:
-        scalars (Mapping): Of :func:`read_scalars`; uses ``loss``, ``entropy_a``,
-            ``entropy_b`` and, where there, ``knn/top1``.
+        scalars (Mapping): Result of :func:`read_run`. Uses ``loss``, ``entropy_a``,
+            ``entropy_b`` and, if it is there, ``knn/top1``.
         path (str | Path): PNG to write.
         accuracies (Mapping[str, float], optional): k-NN accuracies to compare with,
             drawn as horizontal lines. Defaults to None.
-        title (str): Of the figure.
+        title (str): Title of the figure.
     """
-    missing = {'loss', 'entropy_a', 'entropy_b'} - set(scalars)
-    if missing:
-        raise InputError(
-            f'The log has no {", ".join(sorted(missing))}: it is not of a BAM run, or '
-            'the run logged nothing yet.'
-        )
+    _check('The log', scalars, 'loss', *NAMES)
     figure = Figure(figsize=(13, 4), layout='constrained')
     left, middle, right = figure.subplots(1, 3)
     left.plot(*scalars['loss'], color='tab:blue')
     left.set(title='Loss', ylabel='Cross-entropy of B and A (nats)')
-    for name, label, colour in (
-        ('entropy_a', 'A, attention of the views', 'tab:blue'),
-        ('entropy_b', 'B, balanced target', 'tab:orange'),
-    ):
-        middle.plot(*scalars[name], label=label, color=colour)
+    for (key, label), color in zip(NAMES.items(), ('tab:blue', 'tab:orange')):
+        middle.plot(*scalars[key], label=label, color=color)
     middle.set(title='Mean entropy of a row', ylabel='Entropy (nats)')
     middle.legend()
     if 'knn/top1' in scalars:
@@ -84,4 +112,57 @@ def draw_curves(
         axes.set_xlabel('Iteration')
         axes.grid(alpha=0.3)
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
+
+
+def draw_entropies(
+    runs: Mapping[str, Scalars],
+    path: str | Path,
+    title: str = 'Entropy of the attention during training',
+) -> None:
+    """Draw the entropies of A and B over the iterations of one or several runs.
+
+    In a healthy run B stays below A and both fall, as the paper describes.
+
+    Args:
+        runs (Mapping[str, Mapping]): Result of :func:`read_run` for each run, under
+            the run's name.
+        path (str | Path): PNG to write.
+        title (str): Title of the figure.
+    """
+    if not runs:
+        raise ValueError('A picture of entropies needs at least one run.')
+    for name, scalars in runs.items():
+        _check(f'The log of {name!r}', scalars, *NAMES)
+    figure = Figure(figsize=(7.5, 4.5), layout='constrained')
+    axes = figure.subplots()
+    one = len(runs) == 1
+    for number, scalars in enumerate(runs.values()):
+        # One run: a color for each matrix. Several: a color for each run.
+        colors = ('C0', 'C1') if one else (f'C{number % 10}',) * 2
+        for key, style, color in zip(NAMES, '-:', colors):
+            marker = 'o' if len(scalars[key][0]) == 1 else None
+            axes.plot(*scalars[key], ls=style, color=color, marker=marker)
+    colors = ('C0', 'C1') if one else ('gray', 'gray')
+    handles = [
+        Line2D([], [], ls=style, color=color, label=label)
+        for style, color, label in zip('-:', colors, NAMES.values())
+    ]
+    if not one:
+        handles += [
+            Line2D([], [], color=f'C{k % 10}', lw=4, label=name)
+            for k, name in enumerate(runs)
+        ]
+    axes.legend(handles=handles)
+    axes.set(title=title, xlabel='Iteration', ylabel='Mean entropy of a row (nats)')
+    axes.grid(alpha=0.3)
+    save_figure(figure, path)
+
+
+def _check(log: str, scalars: Scalars, *names: str) -> None:
+    missing = [name for name in names if name not in scalars]
+    if missing:
+        raise InputError(
+            f'{log} has no {" and no ".join(missing)}: it is not of a BAM run, or the '
+            'run logged nothing yet.'
+        )

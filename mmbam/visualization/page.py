@@ -6,15 +6,25 @@ import base64
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from numbers import Real
 from pathlib import Path
 from typing import Union
 
+import jinja2
+
+from mmbam.utils.errors import InputError
+
 # Evaluated at import, where Python 3.9 does not know `str | float`.
 Cell = Union[str, float, tuple[float, float], None]
 
-_STYLE = """
+_TEMPLATE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ title }}</title>
+<style>
 :root { color-scheme: light dark; --text: #1d2329; --soft: #5b6670; --back: #fff;
   --line: #d9dee3; --best: #e2f3e6; }
 @media (prefers-color-scheme: dark) { :root { --text: #e4e7ea; --soft: #9aa5af;
@@ -30,10 +40,54 @@ caption, figcaption { color: var(--soft); font-size: 0.92rem; text-align: left; 
 caption { padding-bottom: 0.4rem; }
 th, td { padding: 0.3rem 0.9rem; border-bottom: 1px solid var(--line);
   text-align: left; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
 .number { text-align: right; }
 .best { font-weight: 700; background: var(--best); }
 figure { margin: 1.4rem 0; }
 img { max-width: 100%; height: auto; border-radius: 6px; background: #fff; }
+</style>
+</head>
+<body>
+<h1>{{ title }}</h1>
+{% for section in sections %}
+<section>
+<h2>{{ section.heading }}</h2>
+{% for part in section.parts %}
+{% if part is string %}
+<p>{{ part }}</p>
+{% elif part.header is defined %}
+{% set numeric, best = part.numeric_columns(), part.best_cells() %}
+<div class="table"><table>
+{% if part.caption %}
+<caption>{{ part.caption }}</caption>
+{% endif %}
+<thead><tr>
+{%- for name in part.header -%}
+<th{% if numeric[loop.index0] %} class="number"{% endif %}>{{ name }}</th>
+{%- endfor -%}
+</tr></thead>
+<tbody>
+{% for row in part.rows %}
+<tr>
+{%- set i = loop.index0 -%}
+{%- for cell in row -%}
+{%- set number = 'number' if numeric[loop.index0] -%}
+{%- set kind = [number, 'best' if (i, loop.index0) in best] | select | join(' ') -%}
+<td{% if kind %} class="{{ kind }}"{% endif %}>{{ part.show(cell) }}</td>
+{%- endfor -%}
+</tr>
+{% endfor %}
+</tbody>
+</table></div>
+{% else %}
+<figure><img alt="{{ part.caption }}" src="{{ part.data() }}">
+<figcaption>{{ part.caption }}</figcaption></figure>
+{% endif %}
+{% endfor %}
+</section>
+{% endfor %}
+</body>
+</html>
 """
 
 
@@ -43,13 +97,13 @@ class Table:
 
     Args:
         header (Sequence[str]): Names of the columns, with their units.
-        rows (Sequence[Sequence]): Cells: a text, a number, a pair (mean, spread) or
-            None for a value that there is not.
-        caption (str): Text above it. Defaults to none.
+        rows (Sequence[Sequence]): Rows of cells. A cell is a text, a number, a pair
+            (mean, spread), or None for a missing value.
+        caption (str): Text above the table. Defaults to none.
         best (str | None): ``'max'`` or ``'min'`` marks the best numbers of every
-            column, all of them if several are shown alike; texts do not take part.
-            None marks nothing. Defaults to ``'max'``.
-        digits (int): Of the numbers, behind the point. Defaults to 1.
+            column, including ties in the digits shown; texts are ignored. None marks
+            nothing. Defaults to ``'max'``.
+        digits (int): Number of decimals. Defaults to 1.
     """
 
     header: Sequence[str]
@@ -69,13 +123,13 @@ class Table:
                 )
 
     def best_cells(self) -> set[tuple[int, int]]:
-        """Row and column of the cells to mark."""
+        """Return row and column of the cells to mark."""
         marked: set[tuple[int, int]] = set()
-        if self.best is None or len(self.rows) < 2:
+        if self.best is None:
             return marked
         choose = max if self.best == 'max' else min
         for column in range(len(self.header)):
-            # As shown: what differs in hidden digits is not better.
+            # Rounded as shown: a difference in hidden digits makes nothing better.
             values = {
                 row: round(value, self.digits)
                 for row, cells in enumerate(self.rows)
@@ -86,31 +140,21 @@ class Table:
                 marked |= {(row, column) for row, v in values.items() if v == top}
         return marked
 
-    def html(self) -> str:
-        """The table as HTML."""
-        best = self.best_cells()
-        numeric = [
+    def numeric_columns(self) -> list[bool]:
+        """Return for each column whether it holds more than texts."""
+        return [
             any(not isinstance(row[column], str) for row in self.rows)
             for column in range(len(self.header))
         ]
-        head = ''.join(
-            f'<th{_class(number=number)}>{escape(name)}</th>'
-            for name, number in zip(self.header, numeric)
-        )
-        lines = []
-        for i, row in enumerate(self.rows):
-            cells = ''.join(
-                f'<td{_class(number=number, best=(i, j) in best)}>'
-                f'{escape(_show(cell, self.digits))}</td>'
-                for j, (cell, number) in enumerate(zip(row, numeric))
-            )
-            lines.append(f'<tr>{cells}</tr>')
-        caption = f'<caption>{escape(self.caption)}</caption>' if self.caption else ''
-        body = '\n'.join(lines)
-        return (
-            f'<div class="table"><table>{caption}\n<thead><tr>{head}</tr></thead>\n'
-            f'<tbody>\n{body}\n</tbody></table></div>'
-        )
+
+    def show(self, cell: Cell) -> str:
+        """Return a cell as text."""
+        if isinstance(cell, str):
+            return cell
+        if _value(cell) is None:
+            return '–'
+        numbers = cell if isinstance(cell, tuple) else (cell,)
+        return ' ± '.join(f'{number:.{self.digits}f}' for number in numbers)
 
 
 @dataclass
@@ -119,30 +163,25 @@ class Picture:
 
     Args:
         path (str | Path): A PNG or JPEG file.
-        caption (str): What it shows, below it; also read out in its place.
+        caption (str): Text below the picture; screen readers read it as well.
     """
 
     path: str | Path
     caption: str
 
-    def html(self) -> str:
-        """The picture as HTML, with its bytes inside."""
+    def data(self) -> str:
+        """Return the picture as a data URL."""
         path = Path(self.path)
         if not path.is_file():
-            raise FileNotFoundError(f'There is no picture {str(path)!r} for the page.')
+            raise InputError(f'There is no picture {str(path)!r} for the page.')
         content = path.read_bytes()
         if content.startswith(b'\x89PNG\r\n'):
             kind = 'png'
         elif content.startswith(b'\xff\xd8\xff'):
             kind = 'jpeg'
         else:
-            raise ValueError(f'A page shows PNG and JPEG files, not {str(path)!r}.')
-        data = base64.b64encode(content).decode('ascii')
-        caption = escape(self.caption)
-        return (
-            f'<figure><img alt="{caption}" src="data:image/{kind};base64,{data}">\n'
-            f'<figcaption>{caption}</figcaption></figure>'
-        )
+            raise InputError(f'A page shows PNG and JPEG files, not {str(path)!r}.')
+        return f'data:image/{kind};base64,{base64.b64encode(content).decode("ascii")}'
 
 
 @dataclass
@@ -150,9 +189,9 @@ class Section:
     """A part of the page.
 
     Args:
-        heading (str): Its heading.
-        parts (Sequence[str | Table | Picture]): What it shows, in this order. A text
-            is a paragraph.
+        heading (str): Heading of the section.
+        parts (Sequence[str | Table | Picture]): Content in order. A text becomes a
+            paragraph.
     """
 
     heading: str
@@ -165,30 +204,17 @@ def write_page(path: str | Path, title: str, sections: Sequence[Section]) -> Non
     All text is escaped. The page follows the reader's choice of a light or dark style.
 
     Args:
-        path (str | Path): File to write; its folder is made if it is not there.
-        title (str): Of the page.
-        sections (Sequence[Section]): What it shows.
+        path (str | Path): File to write; its folder is made if need be.
+        title (str): Title of the page.
+        sections (Sequence[Section]): Content of the page.
     """
-    lines = [
-        '<!DOCTYPE html>',
-        '<html lang="en">',
-        '<head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f'<title>{escape(title)}</title>',
-        f'<style>{_STYLE}</style></head>',
-        f'<body>\n<h1>{escape(title)}</h1>',
-    ]
-    for section in sections:
-        lines.append(f'<section>\n<h2>{escape(section.heading)}</h2>')
-        for part in section.parts:
-            lines.append(
-                f'<p>{escape(part)}</p>' if isinstance(part, str) else part.html()
-            )
-        lines.append('</section>')
-    lines.append('</body>\n</html>\n')
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, keep_trailing_newline=True
+    )
+    page = environment.from_string(_TEMPLATE).render(title=title, sections=sections)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text('\n'.join(lines), encoding='utf-8')
+    path.write_text(page, encoding='utf-8')
 
 
 def _value(cell: Cell) -> float | None:
@@ -197,18 +223,3 @@ def _value(cell: Cell) -> float | None:
     if not isinstance(cell, Real) or math.isnan(cell):
         return None
     return float(cell)
-
-
-def _show(cell: Cell, digits: int) -> str:
-    if isinstance(cell, str):
-        return cell
-    if _value(cell) is None:
-        return '–'
-    if isinstance(cell, tuple):
-        return f'{cell[0]:.{digits}f} ± {cell[1]:.{digits}f}'
-    return f'{cell:.{digits}f}'
-
-
-def _class(**wanted: bool) -> str:
-    names = ' '.join(name for name, yes in wanted.items() if yes)
-    return f' class="{names}"' if names else ''

@@ -18,6 +18,6 @@ def to_bgr(rgb):
 
 
 def difference(bgr, pil):
-    """Absolute difference of a BGR image and a PIL image in grey levels."""
+    """Absolute difference of a BGR image and a PIL image in gray levels."""
     rgb = np.asarray(pil.convert('RGB')).astype(int)
     return np.abs(bgr[..., ::-1].astype(int) - rgb)

@@ -1,7 +1,8 @@
-"""Methods side by side: all of them train; comparisons run, go on and fail well."""
+"""Comparisons: every method trains; runs are measured, continued and reported."""
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 import signal
@@ -15,15 +16,34 @@ from mmengine.logging import MessageHub
 from mmengine.model import revert_sync_batchnorm
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS
+from torch.utils.data import default_collate
 
-from mmbam.comparison import METHODS, Settings, compare, worker
+from mmbam.comparison import Settings, compare, load_method, method_names, worker
 from mmbam.comparison.config import run_config, shared
 from mmbam.comparison.measure_hook import MeasureHook
-from mmbam.comparison.report import failures, quality_table
+from mmbam.comparison.report import failures, own_table, quality_table
+from mmbam.evaluation.loaders import build_dataset
+from mmbam.utils.errors import InputError
 from tests.helpers.folders import make_folders
 from tests.helpers.run import run_tool
 
 ROOT = Path(__file__).parents[2]
+# What a user writes: the model, and a few words for the report.
+MINE = """
+method = dict(title='Mine', source='my paper', own='one layer')
+model = dict(
+    type='SimCLR',
+    neck=dict(
+        type='LinearNeck',
+        in_channels='=width',
+        out_channels=16,
+        gap_dim='=2 if cnn else 0',
+    ),
+    head=dict(
+        type='ContrastiveHead', loss=dict(type='CrossEntropyLoss'), temperature=0.2
+    ),
+)
+"""
 SMALL = dict(size=16, batch_size=8, head_width=16, local_views=2, evaluations=2)
 
 
@@ -34,30 +54,25 @@ def data(tmp_path_factory):
     return str(root)
 
 
-@pytest.fixture
-def hub():
-    hub = MessageHub.get_current_instance()
-    hub.update_info('max_iters', 100)
-    yield hub
-    hub.pop_info('max_iters')
-
-
 @pytest.mark.parametrize('backbone', ['resnet', 'vit'])
-@pytest.mark.parametrize('name', METHODS)
-def test_every_method_trains_every_backbone(name, backbone, data, hub):
+@pytest.mark.parametrize('name', method_names())
+def test_every_method_trains_every_backbone(name, backbone, data):
+    # Moving averages read the length of the run from the hub.
+    MessageHub.get_current_instance().update_info('max_iters', 100)
     settings = Settings(data, backbone=backbone, epochs=3, workers=0, **SMALL)
+    method = load_method(name)
     if (name, backbone) == ('mae', 'resnet'):
-        with pytest.raises(ValueError, match='MAE needs a ViT'):
-            run_config(name, settings, 0, 3, 'folder')
+        with pytest.raises(InputError, match='MAE needs a backbone of type MoCoV3ViT'):
+            run_config(method, settings, 0, 3, 'folder')
         return
-    cfg = run_config(name, settings, 0, 3, 'folder')
+    cfg = run_config(method, settings, 0, 3, 'folder')
     model = MODELS.build(cfg.model)
     model.init_weights()
     model = revert_sync_batchnorm(model)
-    sizes = [16] * 2 + [8] * 2 * METHODS[name].multi_crop
-    views = [torch.randn(8, 3, size, size) for size in sizes]
-    inputs = views[0] if METHODS[name].one_view else views
-    loss = model(inputs, None, mode='loss')['loss']
+    dataset = build_dataset(cfg.train_dataloader.dataset)
+    batch = default_collate([dataset[i]['inputs'] for i in range(8)])
+    batch = model.data_preprocessor(dict(inputs=batch, data_samples=None))['inputs']
+    loss = model(batch, None, mode='loss')['loss']
     loss.backward()
     assert loss.isfinite()
     build_optim_wrapper(model, cfg.optim_wrapper).step()
@@ -66,7 +81,7 @@ def test_every_method_trains_every_backbone(name, backbone, data, hub):
     network = worker.evaluated_network(model, settings.backbone_config())
     network.eval()
     with torch.no_grad():
-        assert len(network(views[0])[-1]) == 8
+        assert len(network(torch.randn(8, 3, 16, 16))[-1]) == 8
 
 
 @pytest.fixture(scope='module')
@@ -77,6 +92,7 @@ def finished(data, tmp_path_factory):
     return compare(settings, ['bam-teacher', 'mae', 'simclr'], out=out), out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('name', ['mae', 'swav-multicrop'])
 def test_methods_with_ways_of_their_own_run_to_the_end(name, data, tmp_path):
     settings = Settings(data, backbone='vit', epochs=2, workers=0, **SMALL)
@@ -109,7 +125,7 @@ def test_a_comparison_measures_quality_time_and_memory(finished):
 def test_a_method_that_fails_is_reported_and_the_rest_goes_on(finished):
     results, _ = finished
     (sentence,) = failures(results)
-    assert sentence.startswith('MAE, seed 0: ValueError: MAE needs a ViT')
+    assert sentence.startswith('MAE, seed 0: InputError: MAE needs a backbone of')
     assert [row[0] for row in quality_table(results).rows] == ['BAM, teacher', 'SimCLR']
 
 
@@ -128,7 +144,24 @@ def test_the_command_shows_tables_and_writes_a_page(finished, data):
     assert page.count('data:image/png') == 3
     assert 'not measured here' in page and '5.4' in page
     for sentence in shared(Settings(data, epochs=2, **SMALL)):
-        assert sentence.split(':')[0].split(';')[0] in page
+        assert html.escape(sentence) in page
+
+
+@pytest.mark.slow
+def test_a_config_of_the_user_is_compared_with_bam(data, tmp_path):
+    mine = tmp_path / 'mine.py'
+    mine.write_text(MINE)
+    settings = Settings(data, epochs=1, workers=0, **SMALL)
+    results = compare(settings, ['bam', mine], out=tmp_path / 'out')
+    assert failures(results) == []
+    assert [row[0] for row in quality_table(results).rows] == ['BAM', 'Mine']
+    assert own_table(results).rows[1] == ['Mine', 'my paper', 'one layer', '–']
+    runs = {run['method']: run for run in results['runs']}
+    assert runs['mine']['steps'] == runs['bam']['steps'] == 3
+
+    mine.write_text(MINE.replace('temperature=0.2', 'temperature=0.3'))
+    with pytest.raises(InputError, match='another config or other options of mine'):
+        compare(settings, [mine], out=tmp_path / 'out')
 
 
 def test_other_settings_need_another_folder(finished, data):
@@ -141,11 +174,12 @@ def test_other_settings_need_another_folder(finished, data):
         compare(settings, ['simclr'], out=out)
 
 
-def test_an_interrupted_run_goes_on_and_ends_as_if_nothing_had_been(
+@pytest.mark.slow
+def test_an_interrupted_run_continues_and_ends_as_an_uninterrupted_one(
     data, tmp_path, monkeypatch
 ):
     settings = Settings(data, epochs=3, workers=0, **SMALL)
-    worker.run('byol', 0, settings, tmp_path / 'whole')
+    worker.run(load_method('byol'), 0, settings, tmp_path / 'whole')
     whole = json.loads((tmp_path / 'whole' / 'result.json').read_text())
 
     folder, original = tmp_path / 'parts', MeasureHook.before_train_epoch
@@ -158,7 +192,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_nothing_had_been(
     with monkeypatch.context() as patch:
         patch.setattr(MeasureHook, 'before_train_epoch', interrupt)
         with pytest.raises(KeyboardInterrupt):
-            worker.run('byol', 0, settings, folder)
+            worker.run(load_method('byol'), 0, settings, folder)
     assert not (folder / 'result.json').exists()
     epochs = []
     with monkeypatch.context() as patch:
@@ -167,7 +201,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_nothing_had_been(
             'before_train_epoch',
             lambda self, runner: epochs.append(runner.epoch),
         )
-        worker.run('byol', 0, settings, folder)
+        worker.run(load_method('byol'), 0, settings, folder)
     assert epochs == [2]
     parts = json.loads((folder / 'result.json').read_text())
     assert parts['steps'] == whole['steps'] == 9
@@ -177,7 +211,8 @@ def test_an_interrupted_run_goes_on_and_ends_as_if_nothing_had_been(
             assert one[key] == other[key]
 
 
-def test_a_stopped_command_takes_its_run_along(data, tmp_path):
+@pytest.mark.slow
+def test_a_stopped_command_stops_its_run(data, tmp_path):
     arguments = ('--methods', 'simclr', '--epochs', '1000', '--size', '16')
     command = subprocess.Popen(
         [sys.executable, ROOT / 'tools' / 'compare.py', data, *arguments]
@@ -186,7 +221,7 @@ def test_a_stopped_command_takes_its_run_along(data, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    # Packages may have words of their own; the next ones are those of the run.
+    # Libraries may print lines before; the next line comes from the run.
     assert any('training' in line for line in command.stdout)
     assert command.stdout.readline()
     children = Path(f'/proc/{command.pid}/task/{command.pid}/children')
@@ -195,21 +230,22 @@ def test_a_stopped_command_takes_its_run_along(data, tmp_path):
     command.send_signal(signal.SIGTERM)
     _, said = command.communicate(timeout=60)
     assert command.returncode == 1 and 'Run the command again' in said
-    # Nobody may have asked for its exit code yet: a zombie.
+    # A zombie, if nobody has asked for its exit code yet.
     assert not run.exists() or (run / 'stat').read_text().split()[2] == 'Z'
 
 
 def test_a_budget_in_minutes_becomes_epochs_once(data, tmp_path):
+    simclr = load_method('simclr')
     settings = Settings(data, minutes=1e-4, workers=0, **SMALL)
-    assert worker.planned_epochs('simclr', 0, settings, tmp_path) == 1
+    assert worker.planned_epochs(simclr, 0, settings, tmp_path) == 1
     plan = tmp_path / 'plan.json'
     seconds = json.loads(plan.read_text())['step_seconds']
     assert seconds > 0
     plan.write_text(json.dumps(dict(epochs=7)))
-    assert worker.planned_epochs('simclr', 0, settings, tmp_path) == 7
+    assert worker.planned_epochs(simclr, 0, settings, tmp_path) == 7
     plan.unlink()
     settings = Settings(data, minutes=100 * 3 * seconds / 60, workers=0, **SMALL)
-    assert 10 < worker.planned_epochs('simclr', 0, settings, tmp_path) < 1000
+    assert 10 < worker.planned_epochs(simclr, 0, settings, tmp_path) < 1000
 
 
 def test_data_may_be_split_or_labelled_elsewhere(data, tmp_path):
@@ -243,18 +279,20 @@ def test_wrong_settings_are_named(wrong, named):
 
 
 def test_wrong_input_is_named_before_the_first_run(data, tmp_path):
-    with pytest.raises(ValueError, match="'simple'"):
-        compare(Settings(data, epochs=1), ['simple'], out=tmp_path / 'out')
-    with pytest.raises(FileNotFoundError, match='nowhere'):
-        compare(Settings('nowhere', epochs=1), ['bam'], out=tmp_path / 'out')
-    with pytest.raises(ValueError, match='24 images'):
-        compare(Settings(data, epochs=1), ['bam'], out=tmp_path / 'out')
-    with pytest.raises(ValueError, match='backbone must be'):
-        compare(
-            Settings(data, epochs=1, backbone='x', **SMALL), ['bam'], out=tmp_path / 'o'
-        )
-    assert not (tmp_path / 'out').exists()
+    out = tmp_path / 'out'
+    for kwargs, methods, named in (
+        (dict(), ['simple'], "no method 'simple'; .* bam, .*, simclr"),
+        (dict(), [], 'Name a method'),
+        (dict(), ['bam', 'bam'], "the name 'bam'"),
+        (dict(data='nowhere'), ['bam'], 'nowhere'),
+        (dict(batch_size=256), ['bam'], '24 images'),
+        (dict(backbone='x'), ['bam'], 'backbone must be'),
+    ):
+        settings = Settings(**{**SMALL, 'data': data, 'epochs': 1, **kwargs})
+        with pytest.raises((InputError, FileNotFoundError), match=named):
+            compare(settings, methods, out=out)
+    assert not out.exists()
     _, error = run_tool(
-        'compare.py', data, '--epochs', 1, '--set', 'bum.lr=1', '--out', tmp_path / 'o'
+        'compare.py', data, '--epochs', 1, '--set', 'bum.lr=1', '--out', out
     )
     assert 'METHOD.KEY=VALUE' in error

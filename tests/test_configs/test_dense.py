@@ -17,9 +17,9 @@ from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import Runner
 
 from mmbam.checkpoints import load_training_checkpoint
+from mmbam.datasets.coco import encode_mask
 from mmbam.demo.world import make_world
 from mmbam.demo.world.coco_categories import COCO_CATEGORIES
-from mmbam.demo.world.layouts import mask_to_box, mask_to_rle
 from mmbam.engine.launch import build_runner, load_config, set_test, train
 from mmbam.utils.errors import InputError
 
@@ -181,6 +181,7 @@ def maps(backbone: torch.nn.Module) -> list[torch.Tensor]:
     return list(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('config', CONFIGS)
 def test_steps_begin_with_the_features_of_pretraining(
     config, world, tmp_path, monkeypatch
@@ -218,6 +219,7 @@ def test_steps_begin_with_the_features_of_pretraining(
         assert not torch.equal(state[name], value), f'{name} is not trained'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('config', TINY_CONFIGS)
 def test_trains_and_is_tested_from_its_checkpoint(
     config, world, tiny_checkpoints, tmp_path, monkeypatch
@@ -319,9 +321,9 @@ def write_scenes(root: Path, sizes: list[tuple[int, int]], annotate=True) -> dic
                         id=i + 1,
                         image_id=i,
                         category_id=4,
-                        bbox=mask_to_box(mask),
+                        bbox=cv2.boundingRect(mask.astype(np.uint8)),
                         area=int(mask.sum()),
-                        segmentation=mask_to_rle(mask),
+                        segmentation=encode_mask(mask),
                         iscrowd=0,
                     )
                 )
@@ -330,6 +332,7 @@ def write_scenes(root: Path, sizes: list[tuple[int, int]], annotate=True) -> dic
     return layouts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('config', TINY_CONFIGS)
 def test_images_of_odd_sizes_train_and_are_tested(
     config, tiny_checkpoints, tmp_path, monkeypatch

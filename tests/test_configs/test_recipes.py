@@ -9,7 +9,8 @@ import pytest
 import torch
 import yaml
 from mmengine.config import Config
-from mmengine.registry import MODELS
+from mmengine.optim import build_optim_wrapper
+from mmengine.registry import MODELS, PARAM_SCHEDULERS
 from PIL import Image
 
 from mmbam.engine.launch import build_runner, load_config
@@ -51,6 +52,8 @@ def shrink(cfg: Config, images: Path) -> None:
     for step in loader.dataset.pipeline:
         for view in step.get('views', []):
             view.size = SMALLER.get(view.size, view.size)
+        for crop, *_ in step.get('transforms', []):
+            crop.scale = SMALLER[crop.scale]
     for hook in cfg.custom_hooks:
         if hook.type == 'mmbam.LocalizeHook':
             hook.update(start_epoch=0, image_size=64, batch_size=3)
@@ -67,6 +70,7 @@ def shrink(cfg: Config, images: Path) -> None:
     cfg.default_hooks.checkpoint.interval = -1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('config', CONFIGS)
 def test_builds_and_trains(config, images, tmp_path, monkeypatch):
     cfg = load_config(str(ROOT / config), work_dir=str(tmp_path))
@@ -99,37 +103,92 @@ def test_recipes_say_what_the_paper_says():
     assert vit.train_dataloader.batch_size * 16 == vit.auto_scale_lr.base_batch_size
     loss = vit.model.head.loss
     assert (loss.num_views, loss.tau, loss.tau_b) == (8, 0.1, 0.05)
+    hooks = {hook.type: hook for hook in vit.custom_hooks}
+    boxes = hooks['mmbam.LocalizeHook']
+    assert (boxes.start_epoch, boxes.interval) == (40, 20)
     resnet = Config.fromfile(ROOT / 'configs/bam/r50_300e.py')
     assert resnet.optim_wrapper.optimizer.lr == pytest.approx(0.3 * 4096 / 256)
     assert resnet.optim_wrapper.optimizer.weight_decay == 1e-6
 
 
-def test_weight_decay_rises_tenfold_and_leaves_biases_without():
-    """In steps of the real schedule, on a tiny model."""
-    from mmengine.optim import build_optim_wrapper
-    from mmengine.registry import PARAM_SCHEDULERS
-
+def test_the_views_are_those_of_the_release():
     cfg = Config.fromfile(ROOT / 'configs/bam/vit-s16_300e.py')
+    (crop,) = (s for s in cfg.train_pipeline if s.type == 'mmbam.MultiCrop')
+    assert crop.alpha == 0.6
+    large, second, small = crop.views
+    assert [view.get('num', 1) for view in crop.views] == [1, 1, 6]
+    assert large.area == second.area == (0.25, 1.0) and small.area == (0.05, 0.25)
+    assert [view.blur for view in crop.views] == [1.0, 0.1, 0.5]
+    assert [view.get('solarize', 0) for view in crop.views] == [0, 0.2, 0]
+    for view in crop.views:
+        assert (view.flip, view.jitter, view.gray) == (0.5, 0.8, 0.2)
+        assert view.strength == (0.4, 0.4, 0.4, 0.1) and view.sigma == (0.1, 2.0)
+    step_by_step = Config.fromfile(ROOT / 'configs/bam/vit-s16_multiview_300e.py')
+    (views,) = (s for s in step_by_step.train_pipeline if s.type == 'MultiView')
+    assert views.num_views == [1, 1, 6]
+    for view, (crop, flip, jitter, gray, blur, *rest) in zip(
+        (large, second, small), views.transforms
+    ):
+        assert (crop.scale, crop.crop_ratio_range) == (view.size, view.area)
+        assert [flip.prob, gray.prob, blur.prob] == [view.flip, view.gray, view.blur]
+        assert jitter.prob == view.jitter and blur.sigma == view.sigma
+        strength = jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue
+        assert strength == view.strength
+        assert [step.prob for step in rest] == [0.2] * ('solarize' in view)
+
+
+def test_the_release_recipe_says_what_its_script_says():
+    cfg = Config.fromfile(ROOT / 'configs/bam/vit-s16_release_400e.py')
+    assert cfg.optim_wrapper.optimizer.lr == pytest.approx(0.0048)
+    warmup, cosine, decay = cfg.param_scheduler
+    assert (warmup.end, cosine.begin) == (40, 40)
+    assert cosine.end == decay.end == cfg.train_cfg.max_epochs == 400
+    rates = schedule(cfg, cosine, 'lr', 360)
+    assert rates[0] == pytest.approx(0.0048) and rates[-1] == pytest.approx(1e-3)
+    loss = cfg.model.head.loss
+    assert (loss.top_k, loss.balance_rows, loss.tau_b) == (128, 'all', 0.05)
+    hooks = {hook.type: hook for hook in cfg.custom_hooks}
+    boxes = hooks['mmbam.LocalizeHook']
+    assert (boxes.start_epoch, boxes.interval) == (40, 40)
+
+
+def schedule(cfg: Config, scheduler: dict, name: str, steps: int) -> list[float]:
+    """Values of a hyper-parameter of matrices, one epoch after the other."""
+    return [values[2] for values in schedule_by_dim(cfg, scheduler, name, steps)]
+
+
+def schedule_by_dim(
+    cfg: Config, scheduler: dict, name: str, steps: int
+) -> list[dict[int, float]]:
+    """Values by the dimensions of the parameter, on a tiny model."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4))
     optim_wrapper = dict(cfg.optim_wrapper, type='OptimWrapper')
     optim_wrapper.pop('loss_scale')
     wrapper = build_optim_wrapper(model, optim_wrapper)
-    schedule = dict(cfg.param_scheduler[2])
-    schedule.pop('convert_to_iter_based')
-    scheduler = PARAM_SCHEDULERS.build(
-        schedule, default_args=dict(optimizer=wrapper.optimizer)
+    scheduler = dict(scheduler, begin=0, end=scheduler['end'] - scheduler['begin'])
+    scheduler.pop('convert_to_iter_based')
+    built = PARAM_SCHEDULERS.build(
+        scheduler, default_args=dict(optimizer=wrapper.optimizer)
     )
 
-    def decays() -> dict[int, float]:
-        """By dimensions; mmengine adds a group of its own with a scalar."""
+    def read() -> dict[int, float]:
+        # mmengine adds a group of its own with a scalar.
         groups = ((g['params'][0].dim(), g) for g in wrapper.param_groups)
-        return {dim: group['weight_decay'] for dim, group in groups if dim}
+        return {dim: group[name] for dim, group in groups if dim}
 
-    assert decays() == {2: 0.04, 1: 0.0}
-    for _ in range(300):
+    values = [read()]
+    for _ in range(steps):
         wrapper.optimizer.step()
-        scheduler.step()
-    assert decays() == {2: pytest.approx(0.4, rel=1e-3), 1: 0.0}
+        built.step()
+        values.append(read())
+    return values
+
+
+def test_weight_decay_rises_tenfold_and_leaves_biases_without():
+    cfg = Config.fromfile(ROOT / 'configs/bam/vit-s16_300e.py')
+    values = schedule_by_dim(cfg, cfg.param_scheduler[2], 'weight_decay', 300)
+    assert values[0] == {2: 0.04, 1: 0.0}
+    assert values[-1] == {2: pytest.approx(0.4, rel=1e-3), 1: 0.0}
 
 
 def test_ablations_differ_from_the_baseline_in_their_ingredient_alone():

@@ -8,6 +8,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from mmbam.datasets import BoxTable
+from mmbam.datasets.boxes import boxes_from_heat_maps
 
 
 class Boxes(Dataset):
@@ -95,3 +96,46 @@ def test_slices_outside_the_table_are_refused():
         BoxTable(3).slice(1, 4)
     with pytest.raises(ValueError, match='at least 1 sample'):
         BoxTable(0)
+
+
+def slow_box(heat, threshold, size):
+    heat = (heat - heat.min()) / (heat.max() - heat.min())
+    heat = torch.nn.functional.interpolate(
+        heat[None, None], (size, size), mode='bilinear'
+    )
+    warm = [
+        (row, column)
+        for row in range(size)
+        for column in range(size)
+        if heat[0, 0, row, column] > threshold
+    ]
+    rows, columns = zip(*warm)
+    h0, h1, w0, w1 = min(rows), max(rows) + 1, min(columns), max(columns) + 1
+    return [h0 / size, w0 / size, h1 / size, w1 / size]
+
+
+def test_boxes_of_a_batch_equal_a_loop_over_pixels():
+    torch.manual_seed(0)
+    heat = torch.randn(6, 7, 7).exp() ** 3
+    heat[0] = 0
+    heat[0, 2, 5] = 1
+    boxes = boxes_from_heat_maps(heat, threshold=0.3, size=28)
+    expected = torch.tensor([slow_box(h, 0.3, 28) for h in heat])
+    torch.testing.assert_close(boxes, expected)
+    assert (expected[:, 2] < 1).any() and (expected[:, 1] > 0).any()
+
+
+@pytest.mark.parametrize('value', [0.0, 1.0, -3e5, float('nan'), float('inf')])
+def test_a_map_that_says_nothing_gives_the_whole_image(value):
+    heat = torch.rand(2, 7, 7)
+    heat[0] = value
+    if value == 1.0:  # rounding is not heat
+        heat[0, 3, 3] += torch.finfo().eps
+    boxes = boxes_from_heat_maps(heat)
+    assert boxes[0].tolist() == [0, 0, 1, 1]
+    heat[0] = torch.rand(7, 7)
+    torch.testing.assert_close(boxes[1], boxes_from_heat_maps(heat)[1])
+
+
+def test_low_precision_heat_maps_give_float32_boxes():
+    assert boxes_from_heat_maps(torch.rand(1, 4, 4).bfloat16()).dtype == torch.float32

@@ -85,12 +85,13 @@ def test_images_of_any_kind_are_read(tmp_path, mode):
     (tmp_path / 'images').mkdir()
     suffix = 'jpg' if mode == 'CMYK' else 'png'
     if mode == 'I;16':
-        image = Image.fromarray(np.full((20, 30), 40000, np.uint16))
+        image = Image.fromarray(np.full((20, 30), 255 << 8, np.uint16))
     else:
-        image = Image.new(mode, (30, 20))
+        image = Image.new('RGB', (30, 20), (255, 255, 255)).convert(mode)
     image.save(tmp_path / f'images/a.{suffix}')
     tensor, error = PlainImages([folder_dataset(tmp_path / 'images')], 16)[0]
     assert error == '' and tensor.shape == (3, 16, 16)
+    assert (tensor >= 254).all()  # white; an image that cannot be read is black
 
 
 def test_an_image_that_cannot_be_read_is_black_and_says_why(photo):

@@ -21,7 +21,7 @@ from mmbam.datasets.transforms import LoadImage, SeedBySample
 
 
 def folder_of(path, good, bad):
-    """Images whose grey is their number; bad ones are truncated or no images."""
+    """Images whose gray is their number; bad ones are truncated or no images."""
     path.mkdir()
     for i in range(good):
         Image.new('RGB', (8, 8), (i, i, i)).save(path / f'good{i:04}.png')
@@ -193,3 +193,11 @@ def test_a_worker_that_ends_takes_nothing_with_it():
 def test_a_wrong_limit_is_refused(max_errors):
     with pytest.raises(ValueError, match='max_errors must be'):
         LoadImage(max_errors=max_errors)
+
+
+def test_a_loaded_image_has_the_keys_of_mmcvs(tmp_path):
+    folder = folder_of(tmp_path / 'a', good=3, bad=0)
+    results = LoadImage()(dict(img_path=str(folder / 'good0002.png'), sample_idx=3))
+    assert results['img'].shape == (8, 8, 3) and (results['img'] == 2).all()
+    assert results['img_shape'] == results['ori_shape'] == (8, 8)
+    assert results['sample_idx'] == 3

@@ -27,7 +27,7 @@ def run(photos, name, epochs=EPOCHS, workers=0, **kwargs):
     """A run with everything that draws or remembers: views, boxes, teacher, drops."""
     backbone = dict(VIT, drop_path_rate=0.5)
     teacher = dict(type='mmbam.EMATeacher', momentum=0.9)
-    view = dict(blur=0.5, solarise=0.2)
+    view = dict(blur=0.5, solarize=0.2)
     runner = Runner(
         bam_config(backbone, teacher=teacher),
         work_dir=str(photos.parent / name),

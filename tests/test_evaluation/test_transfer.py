@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from mmbam.evaluation import build_loader
 from mmbam.evaluation.transfer import (
     TRANSFER_SETS,
-    format_table,
     rgb_to_bgr,
+    table_rows,
     transfer_datasets,
     transfer_row,
 )
@@ -97,6 +97,9 @@ def test_the_table_has_a_row_each_and_the_mean():
         a=dict(top1=50.0, mean_per_class=40.0, l2=1e-6),
         b=dict(top1=70.0, mean_per_class=50.0, l2=1e5),
     )
-    lines = format_table(rows).splitlines()
-    assert lines[1].split() == ['a', '50.00', '40.00', '1.0e-06']
-    assert lines[3].split() == ['mean', '60.00', '45.00']
+    assert table_rows(rows) == [
+        ['a', '50.00', '40.00', '1.0e-06'],
+        ['b', '70.00', '50.00', '1.0e+05'],
+        ['mean', '60.00', '45.00', ''],
+    ]
+    assert len(table_rows({'a': rows['a']})) == 1, 'one data set needs no mean'

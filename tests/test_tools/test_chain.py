@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 
 from tests.helpers.run import run_tool
 
+pytestmark = pytest.mark.slow
 SMALL = (
     *('--patches', 160, 64, '--scenes', 16, 6, '--epochs', 2),
     *('--detection-epochs', 1, '--segmentation-iters', 2),
@@ -41,9 +43,11 @@ def test_figures_and_pictures_join_those_of_the_demo_on_one_page(chain):
     page = (out / 'index.html').read_text()
     for row in json.loads((out / 'chain.json').read_text())['rows']:
         assert f'{row["J & F (%)"]:.1f}' in page
-    of_demo = len([file for file in out.glob('*.png') if 's.png' in file.name])
-    assert page.count('<img') >= of_demo + 2  # two strips lie in folders
-    assert 'src="http' not in page
+    pictures = [*out.glob('*.png'), *out.glob('video/*/strips.png')]
+    assert len(pictures) == 5 + 2 + 2  # of the demo, of both heads, of both networks
+    for picture in pictures:
+        assert base64.b64encode(picture.read_bytes()).decode() in page
+    assert page.count('<img') == len(pictures) == page.count('src="data:image')
 
 
 def test_a_second_run_takes_what_is_there(chain):

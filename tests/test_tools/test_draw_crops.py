@@ -9,7 +9,7 @@ import pytest
 import torch
 from mmpretrain.models.backbones import ResNet
 
-from mmbam.demo.world.layouts import mask_to_rle
+from mmbam.datasets.coco import encode_mask
 from tests.helpers.run import run_tool
 
 CONFIG = """
@@ -39,7 +39,7 @@ def project(tmp_path):
         image = np.repeat(mask[..., None], 3, axis=2).astype(np.uint8) * 255
         cv2.imwrite(str(tmp_path / 'val2017' / name), image)
         images.append(dict(id=i, file_name=name, height=64, width=96))
-        annotations.append(dict(image_id=i, segmentation=mask_to_rle(mask)))
+        annotations.append(dict(image_id=i, segmentation=encode_mask(mask)))
     content = dict(images=images, annotations=annotations)
     (tmp_path / 'annotations/instances_val2017.json').write_text(json.dumps(content))
     crop = "dict(type='mmbam.ContrastiveCrop', scale=32)"

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import sklearn.cluster
 from sklearn.linear_model import LogisticRegression
 
 from mmbam.evaluation.logistic import L2_VALUES
@@ -39,28 +40,30 @@ def test_transfer_prints_what_scikit_learn_gives(made):
     both = np.concatenate([x, test[0]]), np.concatenate([y, test[1]])
     final = LogisticRegression(C=1 / row['l2'], tol=1e-6, max_iter=10000).fit(*both)
     assert row['top1'] == pytest.approx(100 * final.score(*test), abs=4)
-    assert f'mine{row["top1"]:16.2f}' in printed
+    line = next(line for line in printed.splitlines() if 'mine' in line)
+    figures = f'{row["top1"]:.2f}', f'{row["mean_per_class"]:.2f}', f'{row["l2"]:.1e}'
+    assert [cell.strip() for cell in line.split('│')[1:-1]] == ['mine', *figures]
 
 
 def test_cluster_prints_the_scores_of_the_definitions(made, monkeypatch):
     root, config, weights, backbone = made
     out = root / 'scores.json'
     seen = []
-    from mmbam.evaluation import clustering
 
-    class Seen(clustering.KMeans):
+    class Seen(sklearn.cluster.KMeans):
         def fit_predict(self, x, y=None):
             clusters = super().fit_predict(x)
             seen.append((x, clusters))
             return clusters
 
-    monkeypatch.setattr(clustering, 'KMeans', Seen)
+    monkeypatch.setattr(sklearn.cluster, 'KMeans', Seen)
     printed, error = run_tool(
         *('cluster.py', config, weights, '--draws', 3, '--num-workers', 0),
         *('--out', out),
     )
     assert error is None
     features, labels = slow_features(backbone, root / 'test')
+    assert len(seen) == 3
     for x, _ in seen:  # all three classes are drawn each time
         np.testing.assert_allclose(x, features, atol=1e-5)
     aris = [slow_ari(labels.tolist(), clusters.tolist()) for _, clusters in seen]

@@ -82,7 +82,7 @@ def test_text_is_escaped_wherever_it_stands(tmp_path, pictures):
         (None, set()),
     ],
 )
-def test_the_best_number_of_each_column_is_marked(best, expected):
+def test_the_best_number_of_each_column_is_marked(tmp_path, best, expected):
     rows = [
         ['raw pixels', 10.0, 50.04, (20.0, 9.0), 'x'],
         ['random', None, 50.01, (30.0, 1.0), 'y'],
@@ -90,12 +90,16 @@ def test_the_best_number_of_each_column_is_marked(best, expected):
     ]
     table = Table(['features', 'a', 'b', 'c', 'd'], rows, best=best)
     assert table.best_cells() == expected
-    cells = re.findall(r'<td([^>]*)>([^<]*)</td>', table.html())
+    write_page(tmp_path / 'page.html', '', [Section('', [table])])
+    text = (tmp_path / 'page.html').read_text(encoding='utf-8')
+    cells = re.findall(r'<td([^>]*)>([^<]*)</td>', text)
     marked = {divmod(k, 5) for k, (kind, _) in enumerate(cells) if 'best' in kind}
     assert marked == expected
     shown = [text for _, text in cells]
     assert shown[:5] == ['raw pixels', '10.0', '50.0', '20.0 ± 9.0', 'x']
     assert shown[6] == shown[13] == '–'
+    numbers = {k % 5 for k, (kind, _) in enumerate(cells) if 'number' in kind}
+    assert numbers == {1, 2, 3}, 'columns of numbers are aligned to the right'
 
 
 def test_a_single_row_has_no_best():

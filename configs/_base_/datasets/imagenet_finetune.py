@@ -1,8 +1,8 @@
-"""ImageNet-1k with labels and the augmentation of DeiT."""
+"""ImageNet-1k with labels and DeiT's augmentation."""
 
 _base_ = './imagenet_linear.py'
 
-# Images are BGR until the preprocessor turns them.
+# Images are BGR until the preprocessor converts them.
 bgr_mean = _base_.data_preprocessor['mean'][::-1]
 bgr_std = _base_.data_preprocessor['std'][::-1]
 
@@ -23,7 +23,7 @@ train_pipeline = [
     ),
     dict(type='RandomFlip', prob=0.5),
     rand_augment,
-    # Noise, which is standard normal once the mean and deviation are taken out.
+    # Fills with noise that is standard normal after normalization.
     dict(
         type='RandomErasing',
         erase_prob=0.25,
@@ -37,7 +37,7 @@ train_pipeline = [
 ]
 
 train_dataloader = dict(
-    # Three augmentations of an image in the same step; epochs keep their length.
+    # Repeated augmentation: each image three times, in epochs of the same length.
     sampler=dict(_delete_=True, type='RepeatAugSampler', shuffle=True, num_repeats=3),
     dataset=dict(pipeline=train_pipeline),
 )

@@ -1,4 +1,4 @@
-"""ImageNet-1k with labels, random crops and flips alone."""
+"""ImageNet-1k with labels, augmented by random crops and flips only."""
 
 data_root = 'data/imagenet'
 

@@ -1,6 +1,6 @@
-"""Smaller data sets at 224 px: DeiT's augmentation without erasing and repetition.
+"""Smaller data sets at 224 px: DeiT's augmentation without erasing or repetition.
 
-The config that inherits from this one names the data sets.
+A config that inherits from this one must name the data sets.
 """
 
 _base_ = './imagenet_finetune.py'

@@ -1,21 +1,21 @@
-"""The made world (tools/make_world.py): grey patches, as 2 global and 4 local views."""
+"""Gray patches of the made world (tools/make_world.py): 2 global and 4 local views."""
 
 data_root = 'data/world/imagenet'
 
-# Grey images: one mean and one deviation, those of the training patches.
+# Mean and standard deviation of the training patches, alike in all channels.
 data_preprocessor = dict(
     type='SelfSupDataPreprocessor', mean=[124.0] * 3, std=[60.0] * 3, to_rgb=True
 )
 
-# Saturation, hue and grey do nothing to a grey image.
-jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), grey=0.0)
+# Saturation, hue and gray have no effect on gray images.
+jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), gray=0.0)
 train_pipeline = [
     dict(type='mmbam.SeedBySample'),
     dict(type='LoadImageFromFile'),
     dict(
         type='mmbam.MultiCrop',
-        # The paper's areas (0.25-1 and 0.05-0.25) and blur (up to 2 px) would leave
-        # little of a patch of 32 px.
+        # Larger areas and less blur than for ImageNet (0.25-1, 0.05-0.25, up to 2 px),
+        # which would leave little of a patch of 32 px.
         views=[
             dict(size=32, area=(0.5, 1.0), blur=1.0, sigma=(0.1, 0.6), **jitter),
             dict(size=32, area=(0.5, 1.0), blur=0.1, sigma=(0.1, 0.6), **jitter),
@@ -37,29 +37,3 @@ train_dataloader = dict(
         type='ImageNet', data_root=data_root, split='train', pipeline=train_pipeline
     ),
 )
-
-custom_hooks = [
-    dict(type='mmbam.SeedByEpochHook'),
-    dict(
-        type='mmbam.KNNHook',
-        train_dataset=dict(
-            type='ImageNet', data_root=data_root, split='train', pipeline=test_pipeline
-        ),
-        test_dataset=dict(
-            type='ImageNet', data_root=data_root, split='val', pipeline=test_pipeline
-        ),
-        interval=2,
-        fraction=1.0,
-        batch_size=200,
-        num_workers=0,
-    ),
-    # Random crops for the first half of the run.
-    dict(
-        type='mmbam.LocalizeHook',
-        start_epoch=14,
-        interval=7,
-        image_size=32,
-        batch_size=200,
-        num_workers=0,
-    ),
-]

@@ -1,9 +1,9 @@
-"""ViT-S with the regularisation of DeiT, all of it trained."""
+"""ViT-S with DeiT's regularization; all weights are trained."""
 
 model = dict(
     type='ImageClassifier',
-    # MoCo v3's ViT-S of 12 heads (DeiT's has 6). Not its class, which keeps positions
-    # and patch projection fixed.
+    # MoCo v3's ViT-S with 12 heads (DeiT's has 6), but not the class MoCoV3ViT, which
+    # freezes positions and patch projection.
     backbone=dict(
         type='VisionTransformer',
         arch=dict(
@@ -21,11 +21,8 @@ model = dict(
         loss=dict(type='LabelSmoothLoss', label_smooth_val=0.1, mode='original'),
         init_cfg=dict(type='TruncNormal', layer='Linear', std=0.02),
     ),
-    # Each with probability 1/2.
+    # One of the two for each batch, with equal probability.
     train_cfg=dict(
         augments=[dict(type='Mixup', alpha=0.8), dict(type='CutMix', alpha=1.0)]
     ),
 )
-
-# All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]

@@ -1,4 +1,7 @@
-"""A frozen ViT-S: [cls] and mean patch token, batch norm without affine, linear."""
+"""Linear probe of a frozen ViT-S on [cls] and the mean patch token (App. D).
+
+Features are normalized by a batch norm without affine parameters.
+"""
 
 model = dict(
     type='mmbam.LinearProbe',
@@ -15,6 +18,3 @@ model = dict(
     ],
     head=dict(type='LinearClsHead', num_classes=1000, in_channels=2 * 384),
 )
-
-# All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]

@@ -1,4 +1,4 @@
-"""DeiT's defaults, for 150 epochs (paper, App. D: fine-tuning)."""
+"""Fine-tuning: DeiT's defaults for 150 epochs (App. D of the paper)."""
 
 max_epochs = 150
 warmup_epochs = 5
@@ -8,7 +8,7 @@ optim_wrapper = dict(
     loss_scale='dynamic',
     # 5e-4 per 512 images, at batch 1024.
     optimizer=dict(type='AdamW', lr=0.001, weight_decay=0.05),
-    # No decay on biases, norms, [cls] and positions. The same rate in all layers.
+    # No decay of biases, norms, [cls] and positions. All layers learn at one rate.
     paramwise_cfg=dict(
         flat_decay_mult=0.0,
         custom_keys={
@@ -29,7 +29,7 @@ param_scheduler = [
     ),
     dict(
         type='CosineAnnealingLR',
-        # DeiT's 1e-5; as a ratio it follows the learning rate to other batch sizes.
+        # DeiT's 1e-5. As a ratio, it follows the learning rate to other batch sizes.
         eta_min_ratio=0.01,
         by_epoch=True,
         begin=warmup_epochs,

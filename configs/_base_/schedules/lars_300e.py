@@ -1,4 +1,4 @@
-"""ResNet: paper, table of experiment configurations (a)."""
+"""ResNet: table of experiment configurations (a) of the paper (App. D)."""
 
 max_epochs = 300
 warmup_epochs = 10

@@ -1,4 +1,4 @@
-"""Linear probes: paper, table of experiment configurations (b)."""
+"""Linear probes: table of experiment configurations (b) of the paper (App. D)."""
 
 max_epochs = 100
 

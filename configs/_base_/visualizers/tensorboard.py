@@ -1,8 +1,8 @@
-"""The runtime, with curves in TensorBoard too (``pip install tensorboard``).
+"""The default runtime with curves in TensorBoard as well (``pip install tensorboard``).
 
-Name this file in ``_base_`` where a config names ``default_runtime.py``. A config that
-inherits from a whole config, as ``_base_ = './vit-s16_300e.py'``, takes the last line
-below instead: mmengine wants each setting in one base alone.
+Use this file in ``_base_`` in place of ``default_runtime.py``. A config that inherits
+from a whole config, such as ``_base_ = './vit-s16_300e.py'``, copies the last two lines
+instead, because mmengine allows a key in one base only.
 """
 
 _base_ = '../default_runtime.py'

@@ -1,6 +1,6 @@
-"""The runtime, with curves in Weights & Biases too (``pip install wandb``, a login).
+"""The default runtime with curves in Weights & Biases as well.
 
-To be used as ``tensorboard.py`` in this folder.
+Needs ``pip install wandb`` and a login. Used in the same way as ``tensorboard.py``.
 """
 
 _base_ = '../default_runtime.py'

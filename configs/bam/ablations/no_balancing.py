@@ -1,4 +1,4 @@
-"""Collapses: Table 1 has it to show why B is balanced."""
+"""Table 1 without balancing, which collapses."""
 
 _base_ = '../vit-s16_150e.py'
 

@@ -1,3 +1,5 @@
+"""Table 1 without ContrastiveCrop."""
+
 _base_ = '../vit-s16_150e.py'
 
 custom_hooks = [

@@ -1,6 +1,7 @@
+"""Table 1 without multi-crop: the two global views alone."""
+
 _base_ = '../vit-s16_150e.py'
 
-# The two global views alone.
 train_pipeline = [
     dict(step, views=step['views'][:2]) if step['type'] == 'mmbam.MultiCrop' else step
     for step in _base_.train_pipeline

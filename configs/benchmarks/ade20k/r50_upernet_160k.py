@@ -1,6 +1,6 @@
-"""UPerNet with ResNet-50 on ADE20K by mmsegmentation's recipe, which has SGD.
+"""UPerNet with ResNet-50 on ADE20K, with mmsegmentation's recipe (SGD).
 
-The paper has ViT-B alone.
+The paper reports ViT-B only.
 """
 
 _base_ = [
@@ -8,13 +8,14 @@ _base_ = [
     'mmseg::_base_/datasets/ade20k.py',
     'mmseg::_base_/schedules/schedule_160k.py',
     'mmseg::_base_/default_runtime.py',
+    '../../_base_/hooks/pretrained_backbone.py',
 ]
 
 data_preprocessor = dict(size=(512, 512))
 model = dict(
     data_preprocessor=data_preprocessor,
     pretrained=None,
-    # The network of pre-training: mmsegmentation's has another stem.
+    # mmpretrain's ResNet, as in pre-training; mmsegmentation's has another stem.
     backbone=dict(
         _delete_=True,
         type='mmpretrain.ResNet',
@@ -29,6 +30,4 @@ model = dict(
 train_dataloader = dict(batch_size=2)  # x 8 GPUs = 16
 auto_scale_lr = dict(base_batch_size=16, enable=False)
 
-# All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
 randomness = dict(seed=0)

@@ -1,4 +1,6 @@
-"""UPerNet with ViT-B on ADE20K; 46.1 mIoU, 56.6 mAcc in the paper.
+"""UPerNet with ViT-B on ADE20K; 46.1 mIoU and 56.6 mAcc in the paper.
+
+The paper names the decoder only. The rest follows iBOT's recipe.
 
     MMBAM_CHECKPOINT=pretrained.pth tools/dist_train.sh \
         configs/benchmarks/ade20k/vit-b16_upernet_160k.py 8
@@ -9,13 +11,14 @@ _base_ = [
     'mmseg::_base_/datasets/ade20k.py',
     'mmseg::_base_/schedules/schedule_160k.py',
     'mmseg::_base_/default_runtime.py',
+    '../../_base_/hooks/pretrained_backbone.py',
 ]
 
 data_preprocessor = dict(size=(512, 512))
 model = dict(
     data_preprocessor=data_preprocessor,
-    # The class of fine-tuning, which trains positions and patch projection too. It
-    # interpolates the 14 x 14 positions of pre-training to the size of every batch.
+    # VisionTransformer, as in fine-tuning: positions and patch projection are trained.
+    # It resizes the 14 x 14 positions of pre-training to the size of every batch.
     backbone=dict(
         _delete_=True,
         type='mmpretrain.VisionTransformer',
@@ -25,7 +28,8 @@ model = dict(
         img_size=224,
         patch_size=16,
         drop_path_rate=0.1,
-        out_indices=(3, 5, 7, 11),  # blocks 4, 6, 8 and 12, the last one normalised
+        # Blocks 4, 6, 8 and 12. Only the last is normalized; iBOT normalizes all four.
+        out_indices=(3, 5, 7, 11),
         out_type='featmap',
     ),
     neck=dict(embed_dim=768, norm_cfg=dict(type='SyncBN', requires_grad=True)),
@@ -55,6 +59,4 @@ param_scheduler = [
 ]
 auto_scale_lr = dict(base_batch_size=16, enable=False)
 
-# All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
 randomness = dict(seed=0)

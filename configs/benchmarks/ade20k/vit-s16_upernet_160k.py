@@ -1,4 +1,4 @@
-"""UPerNet with ViT-S on ADE20K; the paper has ViT-B alone."""
+"""UPerNet with ViT-S on ADE20K; the paper reports ViT-B only."""
 
 _base_ = './vit-b16_upernet_160k.py'
 

@@ -1,8 +1,8 @@
-"""Cascade Mask R-CNN with ResNet-50 and FPN on COCO; the paper has ViT-B alone.
+"""Cascade Mask R-CNN with ResNet-50 and FPN on COCO; the paper reports ViT-B only.
 
-mmdet's recipe of 12 epochs, but nothing of the backbone is frozen, and batch norm is
-trained and synchronised, as MoCo does it: features learnt without labels are not scaled
-as those that mmdet's settings were made for.
+mmdet's recipe of 12 epochs. As in MoCo, no layer is frozen and batch norm is trained
+and synchronized, because self-supervised features are scaled differently from the
+supervised ones that mmdet's settings were made for.
 """
 
 _base_ = [
@@ -10,6 +10,7 @@ _base_ = [
     'mmdet::_base_/datasets/coco_instance.py',
     'mmdet::_base_/schedules/schedule_1x.py',
     'mmdet::_base_/default_runtime.py',
+    '../../_base_/hooks/pretrained_backbone.py',
 ]
 
 model = dict(
@@ -23,6 +24,4 @@ model = dict(
     neck=dict(norm_cfg=dict(type='SyncBN', requires_grad=True)),
 )
 
-# All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
 randomness = dict(seed=0)

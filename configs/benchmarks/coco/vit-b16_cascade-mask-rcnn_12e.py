@@ -1,5 +1,7 @@
 """Cascade Mask R-CNN with ViT-B on COCO; 50.3 box AP, 43.3 mask AP in the paper.
 
+The paper names the detector only. The rest follows iBOT's recipe.
+
     MMBAM_CHECKPOINT=pretrained.pth tools/dist_train.sh \
         configs/benchmarks/coco/vit-b16_cascade-mask-rcnn_12e.py 8
 """
@@ -9,12 +11,13 @@ _base_ = [
     'mmdet::_base_/datasets/coco_instance.py',
     'mmdet::_base_/schedules/schedule_1x.py',
     'mmdet::_base_/default_runtime.py',
+    '../../_base_/hooks/pretrained_backbone.py',
 ]
 
 norm_cfg = dict(type='SyncBN', requires_grad=True)
 model = dict(
-    # The class of fine-tuning, which trains positions and patch projection too. It
-    # interpolates the 14 x 14 positions of pre-training to the size of every batch.
+    # VisionTransformer, as in fine-tuning: positions and patch projection are trained.
+    # It resizes the 14 x 14 positions of pre-training to the size of every batch.
     backbone=dict(
         _delete_=True,
         type='mmpretrain.VisionTransformer',
@@ -24,7 +27,8 @@ model = dict(
         img_size=224,
         patch_size=16,
         drop_path_rate=0.2,
-        out_indices=(3, 5, 7, 11),  # blocks 4, 6, 8 and 12, the last one normalised
+        # Blocks 4, 6, 8 and 12. Only the last is normalized; iBOT normalizes none.
+        out_indices=(3, 5, 7, 11),
         out_type='featmap',
     ),
     neck=[
@@ -47,7 +51,7 @@ model = dict(
                 norm_cfg=norm_cfg,
                 bbox_coder=dict(type='DeltaXYWHBBoxCoder', target_stds=stds),
                 reg_class_agnostic=False,
-                reg_decoded_bbox=True,  # a GIoU is one of boxes
+                reg_decoded_bbox=True,  # GIoU compares boxes
                 loss_cls=dict(type='CrossEntropyLoss', use_sigmoid=False),
                 loss_bbox=dict(type='GIoULoss', loss_weight=10.0),
             )
@@ -60,7 +64,7 @@ model = dict(
     ),
 )
 
-# Shorter sides of 480 to 800, for one half of the images after DETR's crop.
+# Shorter sides of 480 to 800; half of the images are cropped first, as in DETR.
 multi_scale = dict(
     type='RandomChoiceResize',
     scales=[(short, 1333) for short in range(480, 801, 32)],
@@ -77,7 +81,7 @@ train_pipeline = [
             [
                 dict(
                     type='RandomChoiceResize',
-                    # DETR sets no limit to the longer side here; none is 7 x as long.
+                    # DETR does not limit the longer side here. No image reaches 4200.
                     scales=[(400, 4200), (500, 4200), (600, 4200)],
                     keep_ratio=True,
                 ),
@@ -98,7 +102,7 @@ train_dataloader = dict(
     dataset=dict(pipeline=train_pipeline),
 )
 
-# Steps at epochs 8 and 11 and the warm-up are those of mmdet's schedule.
+# The steps at epochs 8 and 11 and the warm-up come from mmdet's schedule.
 optim_wrapper = dict(
     optimizer=dict(_delete_=True, type='AdamW', lr=1e-4, weight_decay=0.05),
     constructor='mmbam.LayerDecayOptimWrapperConstructor',
@@ -112,6 +116,4 @@ optim_wrapper = dict(
     ),
 )
 
-# All weights from the file that MMBAM_CHECKPOINT names, or none.
-custom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]
 randomness = dict(seed=0)

@@ -1,4 +1,4 @@
-"""Cascade Mask R-CNN with ViT-S on COCO; the paper has ViT-B alone."""
+"""Cascade Mask R-CNN with ViT-S on COCO; the paper reports ViT-B only."""
 
 _base_ = './vit-b16_cascade-mask-rcnn_12e.py'
 

@@ -1,4 +1,4 @@
-"""Fine-tuning of ViT-B by DeiT's recipe; 83.2 % top-1 in the paper."""
+"""Fine-tuning of ViT-B with DeiT's recipe; 83.2 % top-1 in the paper."""
 
 _base_ = './vit-s16_finetune_150e.py'
 

@@ -1,7 +1,7 @@
 """Linear probe of CAFormer-M36; 78.9 % top-1 in the paper.
 
-With the recipe of ViT, as in pre-training (App. B). It has no [cls]: the mean of the
-last map is what the classifier sees.
+Uses ViT's recipe, as pre-training does (App. B). There is no [cls], so the classifier
+sees the mean of the last feature map.
 """
 
 _base_ = './vit-s16_linear_100e.py'

@@ -8,5 +8,6 @@ _base_ = [
     '../../_base_/models/vit-s16_linear.py',
     '../../_base_/datasets/imagenet_linear.py',
     '../../_base_/schedules/sgd_linear_100e.py',
+    '../../_base_/hooks/pretrained_backbone.py',
     '../../_base_/default_runtime.py',
 ]

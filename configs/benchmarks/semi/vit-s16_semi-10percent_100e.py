@@ -3,14 +3,14 @@
     MMBAM_CHECKPOINT=pretrained.pth tools/dist_train.sh \
         configs/benchmarks/semi/vit-s16_semi-10percent_100e.py 8
 
-The list of images must be there first. The paper's is SimCLR's (imagenet_subsets in its
-repository), file names without labels; with the list of all training images, lines such
-as ``n01440764/n01440764_18.JPEG 0``, it becomes ours by
+The list of images must exist. The paper uses SimCLR's (imagenet_subsets in its
+repository), which has file names without labels. Add the labels from the list of all
+training images, whose lines look like ``n01440764/n01440764_18.JPEG 0``:
 
     grep -F -f 10percent.txt data/imagenet/meta/train.txt \
         > data/imagenet/meta/train_10percent.txt
 
-Another class-balanced draw is made by
+Or draw another class-balanced list:
 
     python tools/make_split.py data/imagenet/train \
         data/imagenet/meta/train_10percent.txt --fraction 0.1
@@ -23,8 +23,8 @@ train_dataloader = dict(
     dataset=dict(ann_file='meta/train_10percent.txt'),
 )
 
-# Paper, table of experiment configurations (c). The text of App. D has a decay of 0.3
-# (and SGD, where the table has AdamW). What neither mentions is DeiT's.
+# Table of experiment configurations (c) of the paper. The text of App. D adds a weight
+# decay of 0.3, and says SGD where the table says AdamW. The rest is DeiT's.
 optim_wrapper = dict(optimizer=dict(lr=5e-5, weight_decay=0.3))
 train_cfg = dict(max_epochs=100)
 param_scheduler = [

@@ -1,6 +1,6 @@
 """Fine-tuning of ViT-S with 1 % of the labels; 60.0 % top-1 in the paper.
 
-The list is made as that of 10 %, with 1percent.txt or --fraction 0.01.
+Make the list as for 10 %, with 1percent.txt or --fraction 0.01.
 """
 
 _base_ = './vit-s16_semi-10percent_100e.py'

@@ -3,12 +3,12 @@
     MMBAM_CHECKPOINT=pretrained.pth tools/dist_train.sh \
         configs/benchmarks/transfer/vit-b16_transfer-cifar10_100e.py 8
 
-The data set is downloaded if it is not there.
+The data set is downloaded if it is missing.
 """
 
 _base_ = './vit-b16_transfer-pets_100e.py'
 
-# Its images come as RGB arrays, and the pipelines expect BGR.
+# The data set gives RGB arrays; the pipelines expect BGR.
 load = [dict(type='NumpyToPIL'), dict(type='PILToNumpy', to_bgr=True)]
 cifar = dict(type='CIFAR10', data_root='data/cifar10')
 train_dataloader = dict(

@@ -1,4 +1,4 @@
-"""Transforms from an image to its views."""
+"""Transforms that make the views of an image."""
 
 from .blur import GaussianBlur
 from .color import ColorJitter

@@ -1,4 +1,4 @@
-"""Gaussian blur as PIL does it, on OpenCV."""
+"""PIL's Gaussian blur, on OpenCV."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .checks import check_probability, check_range
 def gaussian_kernel(sigma: float) -> np.ndarray:
     """The kernel of ``PIL.ImageFilter.GaussianBlur(sigma)`` along one axis.
 
-    PIL runs three box filters with fractional ends (Gwosdek et al., "Theoretical
-    Foundations of Gaussian Convolution by Extended Box Filtering", 2011); this is
-    their convolution.
+    PIL applies three box filters with fractional ends (Gwosdek et al., "Theoretical
+    Foundations of Gaussian Convolution by Extended Box Filtering", 2011). This kernel
+    is their convolution.
 
     Args:
         sigma (float): Standard deviation in pixels.
 
     Returns:
         np.ndarray: An odd number of float32 taps, multiples of 1/256 that sum to 1.
-            OpenCV works with such multiples on uint8 images, and would round taps that
-            are not, with a sum that changes the image's brightness.
+        OpenCV rounds taps to such multiples for uint8 images; rounding here keeps their
+        sum at 1 and so the image's brightness.
     """
     variance = sigma * sigma / 3
     radius = int((math.sqrt(12 * variance + 1) - 1) / 2)
@@ -47,18 +47,18 @@ def gaussian_kernel(sigma: float) -> np.ndarray:
 def gaussian_blur(img: np.ndarray, sigma: float) -> np.ndarray:
     """Blur an image as ``PIL.ImageFilter.GaussianBlur(sigma)`` does.
 
-    The difference on photographs is 0.3 grey levels on average and at most 4, as PIL
-    rounds after each of its box filters; up to 19 in the last pixels before the border,
-    which PIL repeats anew for each of them.
+    On photographs the difference is 0.3 gray levels on average and at most 4, because
+    PIL rounds after each box filter. It is up to 19 near the border, which PIL extends
+    again for each box filter.
 
     Args:
         img (np.ndarray): Image of uint8 with any number of channels.
         sigma (float): Standard deviation in pixels.
 
     Returns:
-        np.ndarray: A new image, or ``img`` if sigma is too small to change it.
+        np.ndarray: A new image, or ``img`` itself if sigma is too small to change it.
     """
-    # Two decimals are finer than the steps of the taps, and few enough to cache.
+    # Two decimals lose nothing at taps of 1/256, and let the cache hold all kernels.
     kernel = gaussian_kernel(round(sigma, 2))
     if len(kernel) == 1:
         return img
@@ -67,14 +67,16 @@ def gaussian_blur(img: np.ndarray, sigma: float) -> np.ndarray:
 
 @TRANSFORMS.register_module()
 class GaussianBlur(BaseTransform):
-    """Blur with a random sigma, as DINO's PIL pipeline does, ten times as fast.
+    """Blur with a random sigma, as DINO's PIL pipeline does.
+
+    Needed because mmpretrain's GaussianBlur calls PIL, which takes 8 times as long.
 
     **Modified Keys:** ``img``
 
     Args:
-        sigma (Sequence[float]): The standard deviation in pixels is uniform between
-            these two. Defaults to (0.1, 2.0).
-        prob (float): Probability of blurring at all. Defaults to 0.5.
+        sigma (Sequence[float]): Smallest and largest standard deviation in pixels,
+            between which it is drawn uniformly. Defaults to (0.1, 2.0).
+        prob (float): Probability of the blur. Defaults to 0.5.
     """
 
     def __init__(self, sigma: Sequence[float] = (0.1, 2.0), prob: float = 0.5) -> None:

@@ -1,4 +1,4 @@
-"""Arguments of transforms, checked when they are given."""
+"""Checks of the arguments of transforms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def check_range(name: str, value: Sequence[float], low: float, high: float) -> tuple:
-    """Return ``value`` as a (min, max) tuple within [low, high], or say what it is."""
+    """Return ``value`` as (min, max), or raise if it is not a range in [low, high]."""
     if len(value) != 2 or not low <= value[0] <= value[1] <= high:
         raise ValueError(
             f'{name} must be (min, max) with {low} <= min <= max <= {high}, got {value}'
@@ -15,7 +15,7 @@ def check_range(name: str, value: Sequence[float], low: float, high: float) -> t
 
 
 def check_probability(name: str, value: float) -> float:
-    """Return ``value`` if it is a probability, or say what it is."""
+    """Return ``value``, or raise if it is not a probability."""
     if not 0 <= value <= 1:
         raise ValueError(f'{name} must be a probability in [0, 1], got {value}')
     return value

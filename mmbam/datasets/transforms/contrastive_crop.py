@@ -1,4 +1,4 @@
-"""ContrastiveCrop as a drop-in for mmpretrain's RandomResizedCrop."""
+"""ContrastiveCrop in place of mmpretrain's RandomResizedCrop."""
 
 from __future__ import annotations
 
@@ -10,48 +10,18 @@ from mmcv.transforms.utils import cache_randomness
 from mmpretrain.datasets.transforms import RandomResizedCrop
 
 from mmbam.registry import TRANSFORMS
-from mmbam.utils.errors import InputError
 
-from .window import Box, check_alpha, check_box, sample_window
-
-
-def box_of(results: dict, fixed: Box | None, table) -> Box | None:
-    """The box of a sample: the fixed one, the table's row, or None.
-
-    Args:
-        results (dict): Of the pipeline; ``sample_idx`` tells the table's row.
-        fixed (tuple | None): A box that holds for every sample.
-        table (BoxTable | None): Boxes by sample.
-
-    Returns:
-        tuple | None: (h0, w0, h1, w1), or None where the sample has no box.
-    """
-    if table is None:
-        return fixed
-    if 'sample_idx' not in results:
-        raise InputError(
-            "A crop with a table of boxes needs results['sample_idx'] to find the "
-            "sample's box; mmengine's BaseDataset sets it, this data set does not"
-        )
-    return table[results['sample_idx']]
-
-
-def check_no_fixed_box(fixed: Box | None) -> None:
-    """Refuse a table of boxes where the config has set one box for all samples."""
-    if fixed is not None:
-        raise InputError(
-            f'This crop has the fixed box {fixed} and takes no table of boxes: '
-            'remove its `box` argument, or do not localise'
-        )
+from .boxed import BoxedCrop
+from .window import Box, sample_window
 
 
 @TRANSFORMS.register_module()
-class ContrastiveCrop(RandomResizedCrop):
-    """RandomResizedCrop whose centre is drawn across the sample's box.
+class ContrastiveCrop(BoxedCrop, RandomResizedCrop):
+    """RandomResizedCrop whose center is drawn across the sample's box.
 
     From Peng et al., "Crafting Better Contrastive Views for Siamese Representation
-    Learning", CVPR 2022. For a sample without a box it is RandomResizedCrop: the same
-    numpy seed gives the same pixels.
+    Learning", CVPR 2022. A sample without a box gets RandomResizedCrop's crop, with the
+    same pixels for the same numpy seed.
 
     **Required Keys:**
 
@@ -65,16 +35,13 @@ class ContrastiveCrop(RandomResizedCrop):
 
     Args:
         scale (Sequence | int): Output size, (h, w) or one number for a square.
-        *args: The other arguments of :class:`mmpretrain.RandomResizedCrop`, in its
-            order.
-        alpha (float): Of the Beta distribution of centres. Defaults to 0.6.
+        *args: Further arguments of :class:`mmpretrain.RandomResizedCrop`.
+        alpha (float): Parameter of the centers' Beta distribution. Defaults to 0.6.
         box (str | Sequence[float], optional): One box (h0, w0, h1, w1) in [0, 1] for
             all samples; ``'center'`` is the central half, which makes this SimCCrop.
-            Defaults to None: boxes come from :meth:`set_boxes`, and without a table
-            crops are random.
-        **kwargs: ``crop_ratio_range``, ``aspect_ratio_range``, ``max_attempts``,
-            ``interpolation`` and ``backend``, see
-            :class:`mmpretrain.RandomResizedCrop`.
+            Defaults to None: boxes come from :meth:`set_boxes`, and crops are random
+            until then.
+        **kwargs: Further arguments of :class:`mmpretrain.RandomResizedCrop`.
     """
 
     def __init__(
@@ -86,24 +53,14 @@ class ContrastiveCrop(RandomResizedCrop):
         **kwargs,
     ) -> None:
         super().__init__(scale, *args, **kwargs)
-        self.alpha = check_alpha(alpha)
-        self.box = check_box(box)
-        self.boxes = None
-
-    def set_boxes(self, table) -> None:
-        """Take a table of boxes.
-
-        Args:
-            table (BoxTable): ``table[sample_idx]`` is a box or None.
-        """
-        check_no_fixed_box(self.box)
-        self.boxes = table
+        self.init_boxes(alpha, box)
 
     @cache_randomness
     def rand_box_crop_params(self, img: np.ndarray, box: Box) -> tuple:
         """Draw (top, left, height, width) of a crop around a box."""
         return sample_window(
-            *img.shape[:2],
+            img.shape[0],
+            img.shape[1],
             self.crop_ratio_range,
             self.aspect_ratio_range,
             box,
@@ -113,7 +70,7 @@ class ContrastiveCrop(RandomResizedCrop):
 
     def transform(self, results: dict) -> dict:
         """Crop and resize ``results['img']``."""
-        box = box_of(results, self.box, self.boxes)
+        box = self.box_of(results)
         if box is None:
             return super().transform(results)
         img = results['img']

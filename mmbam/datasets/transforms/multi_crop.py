@@ -10,19 +10,21 @@ from mmcv.transforms import BaseTransform
 
 from mmbam.registry import TRANSFORMS
 
-from .contrastive_crop import box_of, check_no_fixed_box
+from .boxed import BoxedCrop
 from .view import View, render
-from .window import check_alpha, check_box
+
+#: Keys of earlier versions and the present ones.
+RENAMED = {'solarise': 'solarize', 'grey': 'gray'}
 
 
 @TRANSFORMS.register_module()
-class MultiCrop(BaseTransform):
+class MultiCrop(BoxedCrop, BaseTransform):
     """Make the global and local views of an image, each with its own random draws.
 
-    Takes the place of mmpretrain's ``MultiView`` with crop, flip, jitter, grey, blur
-    and solarise inside, in this order. The distributions are those of the torchvision
-    transforms in DINO's PIL pipeline. With the same draws a view differs from
-    torchvision's by less than one grey level on average.
+    Replaces mmpretrain's ``MultiView`` around crop, flip, jitter, gray, blur and
+    solarize. The distributions are those of the torchvision transforms in DINO's PIL
+    pipeline. With the same draws, a view differs from torchvision's by less than one
+    gray level on average.
 
     **Required Keys:**
 
@@ -34,13 +36,13 @@ class MultiCrop(BaseTransform):
     - img: list of BGR images of uint8, in the order of ``views``
 
     Args:
-        views (Sequence[dict]): Kinds of views, the global ones first; each has the
+        views (Sequence[dict]): Kinds of views, the global ones first, each with the
             arguments of :class:`View`.
-        alpha (float): Of the Beta distribution of the crops' centres across the
-            sample's box, see :class:`ContrastiveCrop`. Defaults to 0.6.
+        alpha (float): Parameter of the Beta distribution of crop centers, see
+            :class:`ContrastiveCrop`. Defaults to 0.6.
         box (str | Sequence[float], optional): One box (h0, w0, h1, w1) in [0, 1] for
             all samples, or ``'center'`` (SimCCrop). Defaults to None: boxes come from
-            :meth:`set_boxes`, and without a table crops are random.
+            :meth:`set_boxes`, and crops are random until then.
 
     Examples:
         >>> dict(
@@ -62,6 +64,9 @@ class MultiCrop(BaseTransform):
             raise ValueError('MultiCrop needs at least one kind of view, got none')
         allowed = [field.name for field in fields(View)]
         for view in views:
+            for old, new in RENAMED.items():
+                if old in view:
+                    raise ValueError(f'MultiCrop: {old!r} is now {new!r}.')
             unknown = sorted(set(view) - set(allowed))
             missing = sorted({'size', 'area'} - set(view))
             if unknown or missing:
@@ -70,18 +75,7 @@ class MultiCrop(BaseTransform):
                     f'{missing}; allowed are {allowed}'
                 )
         self.views = [View(**view) for view in views]
-        self.alpha = check_alpha(alpha)
-        self.box = check_box(box)
-        self.boxes = None
-
-    def set_boxes(self, table) -> None:
-        """Take a table of boxes.
-
-        Args:
-            table (BoxTable): ``table[sample_idx]`` is a box or None.
-        """
-        check_no_fixed_box(self.box)
-        self.boxes = table
+        self.init_boxes(alpha, box)
 
     def transform(self, results: dict) -> dict:
         """Replace ``results['img']`` by the list of its views."""
@@ -92,7 +86,7 @@ class MultiCrop(BaseTransform):
                 f'{img.dtype} of shape {img.shape}'
             )
         height, width = img.shape[:2]
-        box = box_of(results, self.box, self.boxes)
+        box = self.box_of(results)
         views = [
             view.draw(height, width, box, self.alpha)
             for view in self.views

@@ -1,4 +1,4 @@
-"""Views of an image: what is drawn for one, and how they are made."""
+"""Views of an image: their random draws, and making them."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ import numpy as np
 
 from .blur import GaussianBlur, gaussian_blur
 from .checks import check_probability, check_range
-from .color import ColorJitter, adjust, grey, solarise
+from .color import ColorJitter, adjust, gray, solarize
 from .resize import resize_bicubic
 from .window import Box, sample_window
 
 
 class ViewParams(NamedTuple):
-    """All that determines one view of an image."""
+    """The random draws of one view."""
 
     size: int
     window: tuple[int, int, int, int]
     flip: bool
     jitter: list[tuple[str, float]]
-    grey: bool
+    gray: bool
     sigma: float | None
-    solarise: bool
+    solarize: bool
     vertical_flip: bool = False
 
 
 @dataclass
 class View:
-    """A row of the table of views: crop, flip, jitter, grey, blur, solarise.
+    """A kind of views: crop, flip, jitter, gray, blur, solarize.
 
     Args:
-        size (int): Height and width in pixels.
+        size (int): Height and width of the view in pixels.
         area (Sequence[float]): Smallest and largest share of the image's area.
         num (int): Number of views of this kind. Defaults to 1.
         aspect (Sequence[float]): Smallest and largest width / height of the crop.
             Defaults to (3 / 4, 4 / 3).
         flip (float): Probability of a horizontal flip. Defaults to 0.5.
-        jitter (float): Probability of colour jitter. Defaults to 0.8.
-        strength (Sequence[float]): Of the jitter's brightness, contrast, saturation and
-            hue. Defaults to (0.4, 0.4, 0.4, 0.1).
-        grey (float): Probability of grey. Defaults to 0.2.
+        jitter (float): Probability of color jitter. Defaults to 0.8.
+        strength (Sequence[float]): Strength of the jitter of brightness, contrast,
+            saturation and hue. Defaults to (0.4, 0.4, 0.4, 0.1).
+        gray (float): Probability of a gray view. Defaults to 0.2.
         blur (float): Probability of Gaussian blur. Defaults to 0.5.
         sigma (Sequence[float]): Smallest and largest standard deviation of the blur in
             pixels. Defaults to (0.1, 2.0).
-        solarise (float): Probability of inverting all values from 128 on. Defaults
+        solarize (float): Probability of inverting all values from 128 on. Defaults
             to 0.
         vertical_flip (float): Probability of a vertical flip, for images without an
-            upside, as textures, aerial or microscope images are. Defaults to 0.
+            up and down, such as aerial or microscope images. Defaults to 0.
     """
 
     size: int
@@ -60,10 +60,10 @@ class View:
     flip: float = 0.5
     jitter: float = 0.8
     strength: Sequence[float] = (0.4, 0.4, 0.4, 0.1)
-    grey: float = 0.2
+    gray: float = 0.2
     blur: float = 0.5
     sigma: Sequence[float] = (0.1, 2.0)
-    solarise: float = 0.0
+    solarize: float = 0.0
     vertical_flip: float = 0.0
 
     def __post_init__(self) -> None:
@@ -75,37 +75,38 @@ class View:
                 )
         self.area = check_range('area of a view', self.area, 0, 1)
         self.aspect = check_range('aspect of a view', self.aspect, 1e-6, float('inf'))
-        for name in ('flip', 'jitter', 'grey', 'blur', 'solarise', 'vertical_flip'):
+        for name in ('flip', 'jitter', 'gray', 'blur', 'solarize', 'vertical_flip'):
             check_probability(f'{name} of a view', getattr(self, name))
         if len(self.strength) != 4:
             raise ValueError(
                 'strength of a view is (brightness, contrast, saturation, hue), '
                 f'got {self.strength}'
             )
-        self._jitter = ColorJitter(*self.strength, prob=self.jitter)
+        brightness, contrast, saturation, hue = self.strength
+        self._jitter = ColorJitter(brightness, contrast, saturation, hue, self.jitter)
         self._blur = GaussianBlur(self.sigma, prob=self.blur)
 
     def draw(
         self, height: int, width: int, box: Box | None = None, alpha: float = 0.6
     ) -> ViewParams:
-        """Draw what one view of an image of this size is made with.
+        """Make the random draws of one view.
 
         Args:
             height (int): Height of the image.
             width (int): Width of the image.
-            box (tuple, optional): Where crops are centred, see
-                :func:`sample_window`. Defaults to None.
-            alpha (float): See :func:`sample_window`. Defaults to 0.6.
+            box (tuple, optional): Box of the crop's center, see :func:`sample_window`.
+                Defaults to None.
+            alpha (float): Parameter of the center's Beta distribution. Defaults to 0.6.
         """
-        flip, grey, solarise, vertical_flip = np.random.random_sample(4).tolist()
+        flip, gray, solarize, vertical_flip = np.random.random_sample(4).tolist()
         return ViewParams(
             self.size,
             sample_window(height, width, self.area, self.aspect, box, alpha),
             flip < self.flip,
             self._jitter.draw(),
-            grey < self.grey,
+            gray < self.gray,
             self._blur.draw(),
-            solarise < self.solarise,
+            solarize < self.solarize,
             vertical_flip < self.vertical_flip,
         )
 
@@ -113,28 +114,28 @@ class View:
 def render(img: np.ndarray, views: Sequence[ViewParams]) -> list[np.ndarray]:
     """Make views from an image.
 
-    Step by step for all views, not view by view: the code of a step stays in the
-    processor's cache, which saves a tenth of the time.
+    Each step runs for all views before the next step, which saves a tenth of the time:
+    its code stays in the processor's cache.
 
     Args:
         img (np.ndarray): BGR image of uint8.
-        views (Sequence[ViewParams]): What :meth:`View.draw` returned for each.
+        views (Sequence[ViewParams]): Draws of :meth:`View.draw`, one for each view.
 
     Returns:
-        list[np.ndarray]: Arrays of uint8, of shape (size, size, 3). Their memory is
-        channel by channel, so that ``PackInputs`` has nothing left to copy.
+        list[np.ndarray]: Arrays of uint8 of shape (size, size, 3). Their memory is laid
+        out channel by channel, which saves ``PackInputs`` a copy.
     """
     out = []
     for size, (top, left, h, w), *_ in views:
         out.append(resize_bicubic(img[top : top + h, left : left + w], size, size))
     out = [adjust(x, view.jitter) for x, view in zip(out, views)]
-    # Grey images are without a channel axis: the steps below have a third of the work.
-    out = [grey(x) if view.grey else x for x, view in zip(out, views)]
+    # Gray images have no channel axis here, so the steps below cost a third.
+    out = [gray(x) if view.gray else x for x, view in zip(out, views)]
     out = [
         x if view.sigma is None else gaussian_blur(x, view.sigma)
         for x, view in zip(out, views)
     ]
-    out = [solarise(x) if view.solarise else x for x, view in zip(out, views)]
+    out = [solarize(x) if view.solarize else x for x, view in zip(out, views)]
     for i, view in enumerate(views):
         if view.flip or view.vertical_flip:
             both = view.flip and view.vertical_flip

@@ -9,45 +9,9 @@ import numpy as np
 
 Box = tuple[float, float, float, float]
 
-#: The central half of an image: SimCCrop's box.
-CENTER_BOX: Box = (0.25, 0.25, 0.75, 0.75)
-
-
-def check_alpha(alpha: float) -> float:
-    """Return the parameter of the Beta distribution if it is one."""
-    if not alpha > 0:
-        raise ValueError(f'alpha must be above 0, got {alpha}')
-    return float(alpha)
-
-
-def check_box(box: str | Sequence[float] | None) -> Box | None:
-    """Turn the ``box`` argument of a transform into a box.
-
-    Args:
-        box (str | Sequence[float] | None): ``'center'``, four fractions
-            (h0, w0, h1, w1) of the image's height and width, or None.
-
-    Returns:
-        tuple[float, float, float, float] | None: The box.
-    """
-    if box is None:
-        return None
-    if isinstance(box, str):
-        if box != 'center':
-            raise ValueError(
-                f"box must be 'center', (h0, w0, h1, w1) or None, got {box!r}"
-            )
-        return CENTER_BOX
-    if len(box) != 4 or not (0 <= box[0] <= box[2] <= 1 and 0 <= box[1] <= box[3] <= 1):
-        raise ValueError(
-            'box must be (h0, w0, h1, w1) in [0, 1] with h0 <= h1 and w0 <= w1, '
-            f'got {tuple(box)}'
-        )
-    return tuple(float(side) for side in box)
-
 
 def _uniform(low: float, high: float) -> float:
-    """``np.random.uniform``: the same number, in a tenth of the time."""
+    """Draw the number of ``np.random.uniform``, in a tenth of its time."""
     return low + (high - low) * np.random.random_sample()
 
 
@@ -58,7 +22,7 @@ def _draw_size(
     aspect_range: Sequence[float],
     max_attempts: int,
 ) -> tuple[int, int, bool]:
-    """Draw (h, w) and say whether an attempt fitted (else: the fall-back's)."""
+    """Draw (h, w); the flag is False if no attempt fitted and this is a fall-back."""
     log_aspect = math.log(aspect_range[0]), math.log(aspect_range[1])
     for _ in range(max_attempts):
         area = _uniform(*area_range) * (height * width)
@@ -68,7 +32,7 @@ def _draw_size(
         if 0 < w <= width and 0 < h <= height:
             return h, w, True
     if width / height < min(aspect_range):
-        # At least one pixel: an image of one row has a crop, too.
+        # At least one pixel, for images that are one pixel high.
         return max(1, int(round(width / min(aspect_range)))), width, False
     if width / height > max(aspect_range):
         return height, max(1, int(round(height * max(aspect_range)))), False
@@ -94,12 +58,12 @@ def sample_window(
 ) -> tuple[int, int, int, int]:
     """Draw the window of a crop.
 
-    Without a box this is RandomResizedCrop's geometry, with mmpretrain's random
-    draws in mmpretrain's order. With a box, size and ratio are drawn as before and
-    the centre from Beta(alpha, alpha) across the box (Peng et al., "Crafting Better
-    Contrastive Views for Siamese Representation Learning", CVPR 2022). The ends of
-    the range of centres, not the centres, are clipped so that the crop stays inside
-    the image: clipping centres would pile crops up at the image's border.
+    Without a box, this is RandomResizedCrop's geometry, with mmpretrain's random draws
+    in mmpretrain's order. With a box, size and ratio are drawn in the same way and the
+    center from Beta(alpha, alpha) across the box (Peng et al., "Crafting Better
+    Contrastive Views for Siamese Representation Learning", CVPR 2022). The range of
+    centers is clipped, so that crops stay inside the image; clipping each center
+    instead would gather crops at the image's border.
 
     Args:
         height (int): Height of the image.
@@ -107,14 +71,15 @@ def sample_window(
         area_range (Sequence[float]): Smallest and largest share of the image's area.
         aspect_range (Sequence[float]): Smallest and largest width / height.
         box (tuple, optional): (h0, w0, h1, w1) in [0, 1]. Defaults to None.
-        alpha (float): Below 1, centres are more often near the sides of the box than
-            in its middle, so views of one image differ more. Defaults to 0.6.
-        max_attempts (int): Draws of a size before the largest central crop of an
-            allowed ratio is taken (with a box, the crop of that size is still placed
-            by the box). Defaults to 10.
+        alpha (float): Parameter of the Beta distribution. Below 1, centers are more
+            often near the sides of the box than in its middle, so that the views of
+            an image differ more. Defaults to 0.6.
+        max_attempts (int): Number of draws of a size before the largest crop with an
+            allowed ratio is taken, from the image's center or as the box says.
+            Defaults to 10.
 
     Returns:
-        tuple[int, int, int, int]: top, left, height and width.
+        tuple[int, int, int, int]: Top, left, height and width.
     """
     h, w, fitted = _draw_size(height, width, area_range, aspect_range, max_attempts)
     if box is not None:

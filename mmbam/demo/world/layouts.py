@@ -1,4 +1,4 @@
-"""Write patches, scenes and videos the way the public data sets lie on disk."""
+"""Write patches, scenes and videos in the folder layouts of public data sets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 import cv2
 import numpy as np
 from PIL import Image
+from pycocotools import mask as mask_utils
+
+from mmbam.datasets.coco import encode_mask
+from mmbam.evaluation.video.davis import write_labels
 
 from .coco_categories import COCO_CATEGORIES
 from .scenes import Scene
@@ -23,8 +27,8 @@ def write_imagenet(
 ) -> None:
     """Write ``train`` or ``val`` of an ImageNet folder.
 
-    ``meta/*.txt`` lists every image with its label, so that mmpretrain's ``ImageNet``
-    takes fewer than its 1000 classes.
+    ``meta/*.txt`` lists every image with its label; with it mmpretrain's ``ImageNet``
+    accepts fewer than 1000 classes.
 
     Args:
         root (Path): Root of the layout.
@@ -50,9 +54,9 @@ def write_coco(
     """Write one split of COCO: images and ``annotations/instances_*.json``.
 
     Categories have COCO's names and ids, because data sets and evaluators look
-    classes up by name: photograph k of the world stands under the k-th category, and
-    the category's key ``photograph`` says so. Masks are run lengths, which are exact
-    also where one object hides part of another.
+    classes up by name: photograph k of the world becomes the k-th category, and the
+    category's key ``photograph`` names it. Masks are run lengths, which stay exact
+    where one object hides part of another.
 
     Args:
         root (Path): Root of the layout.
@@ -73,15 +77,15 @@ def write_coco(
             {'id': image_id, 'file_name': file, 'height': height, 'width': width}
         )
         for k, label in enumerate(scene.labels[1:], 1):
-            mask = scene.ids == k
+            rle = encode_mask(scene.ids == k)
             annotations.append(
                 {
                     'id': image_id * 100 + k,
                     'image_id': image_id,
                     'category_id': COCO_CATEGORIES[label][0],
-                    'bbox': mask_to_box(mask),
-                    'area': int(mask.sum()),
-                    'segmentation': mask_to_rle(mask),
+                    'bbox': mask_utils.toBbox(rle).tolist(),
+                    'area': int(mask_utils.area(rle)),
+                    'segmentation': rle,
                     'iscrowd': 0,
                 }
             )
@@ -109,7 +113,7 @@ def write_ade20k(root: Path, split: str, scenes: Iterable[Scene]) -> None:
     """Write one split of ADE20K: images and semantic maps.
 
     Maps hold label + 1, since 0 means "not labelled" in ADE20K. The background is
-    labelled too: it is a photograph like any other.
+    labelled too: it comes from a photograph like the objects.
 
     Args:
         root (Path): Root of the layout.
@@ -142,50 +146,16 @@ def write_davis(root: Path, split: str, videos: Iterable[list[Scene]]) -> None:
         frames = root / 'JPEGImages' / '480p' / sequences[-1]
         masks = root / 'Annotations' / '480p' / sequences[-1]
         frames.mkdir(parents=True)
-        masks.mkdir(parents=True)
         for step, scene in enumerate(video):
             _write(frames / f'{step:05d}.jpg', scene.image)
-            mask = Image.fromarray(scene.ids)
-            mask.putpalette(davis_palette().ravel().tolist())
-            mask.save(masks / f'{step:05d}.png')
+            write_labels(masks / f'{step:05d}.png', scene.ids)
     path = root / 'ImageSets' / '2017' / f'{short}.txt'
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(''.join(f'{name}\n' for name in sequences))
 
 
-def mask_to_box(mask: np.ndarray) -> list[int]:
-    """Smallest box (x, y, width, height) around a mask that is not empty."""
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return [
-        int(cols[0]),
-        int(rows[0]),
-        int(cols[-1] - cols[0] + 1),
-        int(rows[-1] - rows[0] + 1),
-    ]
-
-
-def mask_to_rle(mask: np.ndarray) -> dict:
-    """COCO's uncompressed run lengths: column by column, zeros first."""
-    flat = np.concatenate([[False], mask.ravel(order='F')])
-    changes = np.flatnonzero(flat[1:] != flat[:-1])
-    runs = np.diff(np.concatenate([[0], changes, [mask.size]]))
-    return {'size': list(mask.shape), 'counts': runs.tolist()}
-
-
-def davis_palette() -> np.ndarray:
-    """DAVIS's and PASCAL's colours of the labels 0 ... 255, RGB of uint8 (256, 3).
-
-    Each group of three bits of a label, the lowest first, gives red, green and blue
-    one bit, the highest first.
-    """
-    label = np.arange(256)[:, None, None]
-    channel, level = np.arange(3)[:, None], np.arange(3)
-    bits = (label >> (3 * level + channel)) & 1
-    return (bits << (7 - level)).sum(axis=2).astype(np.uint8)
-
-
-def _write(path: Path, grey: np.ndarray) -> None:
-    # Three equal channels: the public data sets are in colour, and so are readers.
+def _write(path: Path, gray: np.ndarray) -> None:
+    # Three equal channels, because readers of the public data sets expect color.
     parameters = [cv2.IMWRITE_JPEG_QUALITY, 95] if path.suffix == '.jpg' else []
-    if not cv2.imwrite(str(path), cv2.cvtColor(grey, cv2.COLOR_GRAY2BGR), parameters):
+    if not cv2.imwrite(str(path), cv2.cvtColor(gray, cv2.COLOR_GRAY2BGR), parameters):
         raise OSError(f'{path} could not be written.')

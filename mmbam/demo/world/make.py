@@ -1,4 +1,4 @@
-"""Make the whole world, once."""
+"""Make the whole world, or reuse it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ LAYOUTS = {
     'ade20k': 'ade/ADEChallengeData2016',
     'davis': 'DAVIS',
 }
-"""Where each layout lies below the root of a world, as OpenMMLab's ``data/``."""
+"""Folder of each layout inside a world, named as in OpenMMLab's ``data/``."""
 
-# Raise when the same settings give other images, so that old worlds are redone.
+# Raise this when the same settings give other images, so that old worlds are remade.
 _VERSION = 2
 _RECORD = 'world.json'
 _STREAMS = {'patch': 0, 'scene': 1, 'video': 2}
@@ -64,13 +64,13 @@ def make_world(
         patch_size (int): Side of a patch in pixels. Defaults to 32.
         scenes (tuple[int, int]): Number of training and of test scenes.
             Defaults to (200, 50).
-        scene_size (int): Side of scenes and of video frames. Defaults to 128.
-        objects (int): Most objects of a scene. Defaults to 4.
-        background_blur (float): Sigma in pixels by which the backgrounds of scenes are
-            out of focus, so that only the objects tell them apart. Defaults to 0.
+        scene_size (int): Side of scenes and of video frames in pixels. Defaults to 128.
+        objects (int): Largest number of objects in a scene. Defaults to 4.
+        background_blur (float): Sigma in pixels of the blur of the scenes' backgrounds,
+            which leaves only the objects to tell scenes apart. Defaults to 0.
         videos (tuple[int, int]): Number of training and of test videos.
             Defaults to (2, 4).
-        frames (int): Frames of a video. Defaults to 16.
+        frames (int): Number of frames per video. Defaults to 16.
         progress (bool): Whether to show a progress bar. Defaults to True.
 
     Returns:
@@ -116,9 +116,9 @@ def make_world(
     if _is_complete(root, settings):
         return roots
     if root.exists() and not root.is_dir():
-        raise FileExistsError(f'{root} is a file; the world needs a folder.')
+        raise InputError(f'{root} is a file; the world needs a folder.')
     if root.is_dir() and any(root.iterdir()) and not (root / _RECORD).is_file():
-        raise FileExistsError(
+        raise InputError(
             f'{root} holds files that are not a made world (it has no {_RECORD}); '
             'name an empty or a new folder.'
         )
@@ -145,7 +145,7 @@ def _write_world(root: Path, settings: dict, advance: Callable[[int], None]) -> 
     patch_size, scene_size = settings['patch_size'], settings['scene_size']
 
     def generators(kind: str, split: str) -> Iterator[np.random.Generator]:
-        # Every item has its own stream: other counts do not change it.
+        # Every item has its own stream, so that it does not depend on the counts.
         stream = 2 * _STREAMS[kind] + (split == 'test')
         count = settings[f'{kind}es' if kind == 'patch' else f'{kind}s']
         for index in range(count[split == 'test']):
@@ -184,7 +184,7 @@ def _count_files(root: Path) -> int:
 
 
 def _is_complete(root: Path, settings: dict) -> bool:
-    """Whether ``root`` is a world of these settings with all its files."""
+    """Return whether ``root`` is a world of these settings with all its files."""
     try:
         record = json.loads((root / _RECORD).read_text())
     except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
@@ -209,7 +209,7 @@ def _replace(root: Path, partial: Path, settings: dict) -> None:
 
 
 def _remove_leftovers(root: Path) -> None:
-    """Delete what a killed run left; a living one takes far less than an hour."""
+    """Delete what killed runs left; no run takes as long as an hour."""
     for path in root.parent.glob(f'.{root.name}.partial-*'):
         if time.time() - path.stat().st_mtime > 3600:
             shutil.rmtree(path, ignore_errors=True)

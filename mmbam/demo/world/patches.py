@@ -12,7 +12,7 @@ from .photographs import Cell, load_photograph, split_cells
 SCALES = (1.0, 2.0)
 """Pixels of the photograph per pixel of a patch."""
 MIN_CONTRAST = 20.0
-"""Least standard deviation, in grey levels, of a patch that shows something."""
+"""Smallest standard deviation of a useful patch, in gray levels."""
 
 
 def cut_patch(
@@ -24,8 +24,8 @@ def cut_patch(
 ) -> np.ndarray:
     """Cut a rotated square out of an area at a random place and scale.
 
-    The whole rotated footprint lies inside the area, and no pixel outside it is
-    read: hand in one cell of a photograph and nothing leaks from its neighbours.
+    The rotated footprint lies inside the area, so that a cut from one cell of a
+    photograph contains nothing of the neighbouring cells.
 
     Args:
         area (np.ndarray): uint8 of shape (h, w).
@@ -94,7 +94,7 @@ def cut_photograph(
     """
     photograph = load_photograph(name)
     cells: list[Cell] = split_cells(*photograph.shape)[split]
-    best, best_contrast = None, -1.0
+    best, best_contrast = np.zeros((size, size), np.uint8), -1.0
     for _ in range(tries):
         top, left, bottom, right = cells[rng.integers(len(cells))]
         turn = rng.uniform(0, 2 * math.pi) if angle is None else angle
@@ -110,10 +110,10 @@ def cut_photograph(
 def expose(
     image: np.ndarray, mean: float = 128.0, deviation: float = 50.0
 ) -> np.ndarray:
-    """Bring a grey image to a standard brightness and contrast.
+    """Bring a gray image to a standard brightness and contrast.
 
-    Otherwise brightness identifies a patch across its views as a cast of colour would,
-    and a network that tells images apart learns nothing else.
+    Otherwise brightness would identify a patch across its views, and a network that
+    learns to tell images apart would learn nothing else.
     """
     scaled = (image - image.mean()) * (deviation / (image.std() + 5.0)) + mean
     return np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
@@ -122,14 +122,14 @@ def expose(
 def relight(
     image: np.ndarray, rng: np.random.Generator, gamma: float = 0.7, dim: float = 0.5
 ) -> np.ndarray:
-    """Change gamma, contrast and brightness of a grey image at random.
+    """Change gamma, contrast and brightness of a gray image at random.
 
     Args:
         image (np.ndarray): uint8 of any shape.
         rng (np.random.Generator): Source of the random numbers.
         gamma (float): The exponent is between 2 ** -gamma and 2 ** gamma. Defaults
             to 0.7.
-        dim (float): Largest share of the range of grey levels that is lost. Defaults
+        dim (float): Largest share of the range of gray levels that is lost. Defaults
             to 0.5.
 
     Returns:
@@ -146,5 +146,5 @@ def draw_patch(
 ) -> np.ndarray:
     """Draw a patch of a class: random place, scale, rotation and lighting."""
     patch = expose(cut_photograph(name, split, size, rng))
-    # Less than the jitter of the views, which has to hide it.
+    # Weaker than the jitter of the views, which has to hide it.
     return relight(patch, rng, gamma=0.3, dim=0.25)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import cv2
@@ -11,10 +12,10 @@ from PIL import Image
 
 from mmbam.utils.errors import InputError
 
-# Files of the wheel itself, so that nothing is ever downloaded. Drawings, text-book
-# patterns and second views of one scene (chessboard, phantom, logo, horse, colour
-# wheel, motorcycle_right) are left out. The first ``n`` rows are the classes of a
-# world of ``n`` classes; the last two are nearly flat.
+# Files of the wheel itself, so that nothing is downloaded. Drawings, patterns and
+# second views of one scene (chessboard, phantom, logo, horse, color wheel,
+# motorcycle_right) are left out. The first ``n`` rows are the classes of a world of
+# ``n`` classes. The last two are nearly flat.
 PHOTOGRAPHS = {
     'brick': 'brick.png',
     'grass': 'grass.png',
@@ -44,9 +45,13 @@ Cell = tuple[int, int, int, int]
 
 
 def class_names(num_classes: int) -> list[str]:
-    """Names of the first ``num_classes`` photographs, in the order of their labels.
+    """Return the names of the first photographs, in the order of their labels.
 
-    Sorted, because that is how folders of classes are numbered.
+    Args:
+        num_classes (int): Number of photographs.
+
+    Returns:
+        list[str]: Sorted names, since folders of classes are numbered in that order.
     """
     if not 2 <= num_classes <= len(PHOTOGRAPHS):
         raise InputError(
@@ -58,10 +63,10 @@ def class_names(num_classes: int) -> list[str]:
 
 @cache
 def load_photograph(name: str) -> np.ndarray:
-    """Read a photograph in grey.
+    """Read a photograph in gray.
 
-    Grey levels are stretched so that every photograph spans the whole range: neither
-    a cast of colour nor the exposure gives a class away.
+    Gray levels are stretched to the whole range, so that neither color nor exposure
+    tells the classes apart.
 
     Args:
         name (str): A key of ``PHOTOGRAPHS``.
@@ -73,34 +78,34 @@ def load_photograph(name: str) -> np.ndarray:
         raise ValueError(
             f'No photograph is called {name!r}; there are {", ".join(PHOTOGRAPHS)}.'
         )
-    import skimage  # late: importing mmbam.datasets must not need scikit-image
+    # Late, because only making a world needs it.
+    import skimage
 
     path = Path(skimage.__file__).parent / 'data' / PHOTOGRAPHS[name]
     if not path.is_file():
         raise InputError(
-            f'scikit-image {skimage.__version__} does not ship {path.name}, which the '
-            f'class {name!r} is cut from; install scikit-image 0.26.'
+            f'scikit-image {version("scikit-image")} does not ship {path.name}, which '
+            f'the class {name!r} is cut from; install scikit-image 0.26.'
         )
-    # PIL, because libpng of OpenCV prints warnings about the colour profiles.
+    # PIL, because libpng of OpenCV prints warnings about the color profiles.
     with Image.open(path) as file:
-        grey = np.asarray(file.convert('L'))
-    shrink = MAX_SIDE / max(grey.shape)
+        gray = np.asarray(file.convert('L'))
+    shrink = MAX_SIDE / max(gray.shape)
     if shrink < 1:
-        height, width = (round(side * shrink) for side in grey.shape)
-        grey = cv2.resize(grey, (width, height), interpolation=cv2.INTER_AREA)
-    low, high = np.percentile(grey, (1, 99))
-    grey = (grey - low) * (255 / (high - low))
-    grey = np.clip(np.rint(grey), 0, 255).astype(np.uint8)
-    grey.setflags(write=False)
-    return grey
+        height, width = (round(side * shrink) for side in gray.shape)
+        gray = cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA)
+    low, high = np.percentile(gray, (1, 99))
+    gray = (gray - low) * (255 / (high - low))
+    gray = np.clip(np.rint(gray), 0, 255).astype(np.uint8)
+    gray.setflags(write=False)
+    return gray
 
 
 def split_cells(height: int, width: int) -> dict[str, list[Cell]]:
-    """Divide a photograph into cells and give every fourth one to the test set.
+    """Divide a photograph into cells, every fourth of which belongs to the test set.
 
     Cells rather than two halves, because top and bottom of a photograph differ (sky
-    and ground). Whatever is cut stays inside one cell, so that no pixel is seen in
-    both sets.
+    and ground). Every cut stays inside one cell, so that the sets share no pixel.
 
     Args:
         height (int): Height of the photograph.

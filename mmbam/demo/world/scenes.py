@@ -1,4 +1,4 @@
-"""Scenes and videos: shapes cut out of one photograph, laid over another."""
+"""Scenes and videos: shapes cut out of photographs, on a background of another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sprite:
 
 @dataclass
 class Scene:
-    """An image and what is where in it.
+    """An image with its objects.
 
     Attributes:
         image (np.ndarray): uint8 of shape (h, w).
@@ -95,7 +95,7 @@ def draw_background(
 ) -> np.ndarray:
     """Cut a background of ``size`` x ``size`` out of one cell of a photograph.
 
-    ``blur`` is the sigma in pixels by which it is out of focus.
+    ``blur`` is the sigma of its Gaussian blur, in pixels.
     """
     # Quarter turns keep the footprint as large as the cell allows.
     angle = math.pi / 2 * int(rng.integers(4))
@@ -159,9 +159,8 @@ def draw_scene(
         split (str): ``'train'`` or ``'test'``: the cells that pixels come from.
         size (int): Side of the scene.
         rng (np.random.Generator): Source of the random numbers.
-        objects (int): There are one to so many shapes. Defaults to 4.
-        blur (float): Sigma in pixels by which the background is out of focus.
-            Defaults to 0.
+        objects (int): Largest number of shapes; there is at least one. Defaults to 4.
+        blur (float): Sigma in pixels of the blur of the background. Defaults to 0.
 
     Returns:
         Scene: The scene; no object is hidden by more than about a half.
@@ -218,7 +217,7 @@ def draw_video(
     video = []
     for step in range(frames):
         shift = first + (last - first) * step / max(1, frames - 1)
-        view = np.float64([[1, 0, shift[0]], [0, 1, shift[1]]])
+        view = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
         image = cv2.warpAffine(
             background,
             view,

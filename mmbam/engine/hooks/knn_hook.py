@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import nn
@@ -98,7 +100,8 @@ class KNNHook(Hook):
                 self.test_dataset, self.batch_size, self.num_workers
             )
         self._backbone_of(runner.model)
-        searched = len(self.train_loader.dataset)
+        dataset: Any = self.train_loader.dataset
+        searched = len(dataset)
         if self.k > searched:
             raise InputError(
                 f'KNNHook: k={self.k} neighbors need as many training samples, '

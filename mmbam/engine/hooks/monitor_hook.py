@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from mmengine.dist import all_reduce, get_world_size
@@ -104,7 +105,7 @@ class MonitorHook(Hook):
         self._latents: Tensor | None = None
         self._embeddings: Tensor | None = None
         self._grad_norm: float | None = None
-        self._handles = []
+        self._handles: list[Any] = []
 
     def before_train(self, runner: Runner) -> None:
         """Listen to the latents that the loss is given, and to the gradients."""
@@ -142,7 +143,7 @@ class MonitorHook(Hook):
         self, runner: Runner, batch_idx: int, data_batch=None, outputs=None
     ) -> None:
         """Log the signs and look for collapse."""
-        if not self._watching or self._latents is None:
+        if not self._watching or self._latents is None or self._embeddings is None:
             return
         self._watching = False
         latents, self._latents = self._latents, None
@@ -218,7 +219,7 @@ class MonitorHook(Hook):
 
     @staticmethod
     def _loss_module(model: nn.Module) -> nn.Module:
-        module = getattr(getattr(model, 'head', None), 'loss_module', None)
+        module: Any = getattr(getattr(model, 'head', None), 'loss_module', None)
         if not hasattr(module, 'num_views'):
             raise InputError(
                 'MonitorHook needs a model whose head.loss_module gets the latents of '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmengine.dist import broadcast, get_rank
@@ -58,6 +59,7 @@ class SeedByEpochHook(Hook):
                 'more epochs instead, or drop SeedBySample and SeedByEpochHook.'
             )
         # The samplers were built before a resumed run learned its seed.
+        sampler: Any
         for sampler in (loader.sampler, getattr(loader.batch_sampler, 'sampler', None)):
             if hasattr(sampler, 'seed'):
                 sampler.seed = int(seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from mmbam.models.losses.balance import SMALLEST_TAU
 from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import unwrap
@@ -26,10 +25,8 @@ class TauBHook(Hook):
 
     def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
         for name, value in dict(start=start, end=end).items():
-            if not value >= SMALLEST_TAU:
-                raise InputError(
-                    f'TauBHook: {name} must be at least {SMALLEST_TAU}, got {value}.'
-                )
+            if not value > 0:
+                raise InputError(f'TauBHook: {name} must be positive, got {value}.')
         if not epochs > 0:
             raise InputError(f'TauBHook: epochs must be positive, got {epochs}.')
         self.start = start

@@ -1,4 +1,4 @@
-"""DAVIS-2017 as it lies on disk: frames, annotations with a palette, lists."""
+"""DAVIS-2017 on disk: frames, annotations with a palette, lists of sequences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from mmbam.datasets.images import SUFFIXES, read_image
-from mmbam.demo.world.layouts import davis_palette
 from mmbam.utils.errors import InputError
 
 from .scores import VOID
@@ -20,10 +19,10 @@ class Video:
     """A sequence of DAVIS.
 
     Args:
-        name (str): Of the sequence.
-        frames (list[Path]): Images, in their order.
-        masks (list[Path]): Annotation of each frame; those after the first need not
-            exist if the sequence is not scored.
+        name (str): Name of the sequence.
+        frames (list[Path]): Images in order.
+        masks (list[Path]): Annotation of each frame. Only the first must exist if the
+            sequence is not scored.
     """
 
     name: str
@@ -31,16 +30,16 @@ class Video:
     masks: list[Path]
 
     def read_frame(self, index: int) -> np.ndarray:
-        """A frame as BGR of uint8 (height, width, 3)."""
+        """Read a frame as BGR of uint8 (height, width, 3)."""
         return read_image(self.frames[index])[..., ::-1]
 
     def first_labels(self) -> np.ndarray:
-        """Objects 1, 2, ... of the first frame, and 0 for everything else."""
+        """Read the objects 1, 2, ... of the first frame; 0 is everything else."""
         labels = read_labels(self.masks[0])
         return np.where(labels == VOID, 0, labels)
 
     def check(self, scored: bool = True) -> None:
-        """Find what is wrong before the work begins: missing files, sizes, labels.
+        """Check that all files exist and that their sizes and labels are right.
 
         Args:
             scored (bool): Whether every frame needs an annotation. Defaults to True.
@@ -78,8 +77,8 @@ def read_davis(
     """Find the sequences of a split and check them.
 
     Args:
-        root (str | Path): Folder with ``JPEGImages/480p``, ``Annotations/480p`` and
-            ``ImageSets/2017``.
+        root (str | Path): Folder of DAVIS-2017, with ``JPEGImages/480p``,
+            ``Annotations/480p`` and ``ImageSets/2017``.
         split (str): Name of a list in ``ImageSets/2017``. Defaults to ``'val'``.
         scored (bool): Whether every frame needs an annotation, not only the first.
             Defaults to True.
@@ -114,12 +113,12 @@ def read_davis(
 
 
 def read_labels(path: str | Path) -> np.ndarray:
-    """Label map (height, width) of uint8 from a PNG with a palette, or a grey one."""
+    """Read a label map (height, width) of uint8 from a PNG, with a palette or gray."""
     with _open(path) as image:
         if image.mode not in ('P', 'L'):
             raise InputError(
                 f'{str(path)!r} must hold one label per pixel, with a palette or in 8 '
-                f'bits of grey, but has the mode {image.mode}.'
+                f'bits of gray, but has the mode {image.mode}.'
             )
         try:
             return np.array(image)
@@ -131,14 +130,29 @@ def write_labels(path: str | Path, labels: np.ndarray) -> None:
     """Write a label map as a PNG with the palette of DAVIS.
 
     Args:
-        path (str | Path): The file; its folder is made if need be.
-        labels (np.ndarray): uint8 of shape (height, width).
+        path (str | Path): File to write; its folder is made if need be.
+        labels (np.ndarray): Label map of uint8 (height, width).
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.fromarray(labels)
     image.putpalette(davis_palette().ravel().tolist())
     image.save(path)
+
+
+def davis_palette() -> np.ndarray:
+    """Return the colors of the labels 0 to 255 in DAVIS and PASCAL VOC.
+
+    Each group of three bits of a label, the lowest first, gives red, green and blue
+    one bit each, the highest first.
+
+    Returns:
+        np.ndarray: RGB colors of uint8 (256, 3).
+    """
+    label = np.arange(256)[:, None, None]
+    channel, level = np.arange(3)[:, None], np.arange(3)
+    bits = (label >> (3 * level + channel)) & 1
+    return (bits << (7 - level)).sum(axis=2).astype(np.uint8)
 
 
 def _open(path: str | Path) -> Image.Image:
@@ -151,6 +165,6 @@ def _open(path: str | Path) -> Image.Image:
 
 
 def _size(path: Path) -> tuple[int, int]:
-    """Width and height, from the file's head."""
+    """Read width and height from the header of the file."""
     with _open(path) as image:
         return image.size

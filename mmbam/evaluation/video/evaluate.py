@@ -1,4 +1,4 @@
-"""Masks of whole videos from those of their first frames, and their scores."""
+"""Segment videos from the annotation of their first frame, and score the masks."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ def segment_videos(
 ) -> dict[int, dict]:
     """Segment videos from their first annotation, and score the result.
 
-    Each rank takes some of the videos; all of them return the scores of all videos.
+    The ranks share the videos, and each returns the scores of all videos.
 
     Args:
         tokens (FrameTokens): Features of a frozen network.
-        videos (Sequence[Video]): What :func:`read_davis` found.
-        out (str | Path): Folder for the results: ``T7/<sequence>/00000.png`` and so on,
-            in each of ``T7``, ``T14``, ... what the official server and toolkit expect.
-        last (Sequence[int]): Numbers T of last frames to use beside the first; they
-            share one pass over each video. Defaults to (7, 14, 21, 28).
+        videos (Sequence[Video]): Result of :func:`read_davis`.
+        out (str | Path): Folder for the masks, ``T7/<sequence>/00000.png`` and so on.
+            Each of ``T7``, ``T14``, ... has the layout of the official server and
+            toolkit.
+        last (Sequence[int]): Numbers T of preceding frames to use besides the first;
+            they share one pass over each video. Defaults to (7, 14, 21, 28).
         scored (bool): Whether to compare with the annotations. Defaults to True.
-        progress (bool): Whether the first rank shows a progress bar with the time left
-            of its own share. Defaults to True.
+        progress (bool): Whether the first rank shows the progress of its own part.
+            Defaults to True.
         **protocol: ``k``, ``radius`` and ``temperature`` of :func:`propagate_labels`.
 
     Returns:
-        dict[int, dict]: Under each T the :func:`mean_scores` and, in the key
-        ``objects``, the scores of each object, named ``<sequence>_<label>``; empty if
-        not scored.
+        dict[int, dict]: For each T the :func:`mean_scores` and, under ``objects``, the
+        scores of each object, named ``<sequence>_<label>``. Empty if not scored.
     """
     check_protocol(last, **protocol)
     rank, world_size = get_dist_info()
@@ -72,7 +72,7 @@ def segment_videos(
                 }
     if bar:
         bar.file.write('\n')
-    # Also tells every rank that the files of all others are there.
+    # This also waits until the files of all ranks are written.
     objects = {k: v for part in all_gather_object(objects) for k, v in part.items()}
     if not scored:
         return {}
@@ -98,9 +98,10 @@ def segment_video(
 
     Args:
         tokens (FrameTokens): Features of a frozen network.
-        video (Video): Of which the first annotation is read.
-        folders (dict[int, Path]): Where the masks go, by T.
-        advance (Callable): Called after every frame. Defaults to doing nothing.
+        video (Video): Video whose first annotation is read.
+        folders (dict[int, Path]): Folder of the masks for each T.
+        advance (Callable): Function to call after every frame. Defaults to one that
+            does nothing.
         **protocol: ``k``, ``radius`` and ``temperature`` of :func:`propagate_labels`.
     """
     labels = video.first_labels()
@@ -128,11 +129,11 @@ def segment_video(
 
 
 def score_video(video: Video, folder: str | Path) -> list[dict]:
-    """Scores of the masks in a folder, object by object.
+    """Score the masks in a folder, object by object.
 
     Args:
-        video (Video): With all its annotations.
-        folder (str | Path): Holds a PNG of the annotation's name for each frame.
+        video (Video): Video with all its annotations.
+        folder (str | Path): Folder of the masks, named like the annotations.
     """
     counted = video.masks[1:-1]
     return object_scores(
@@ -143,8 +144,8 @@ def score_video(video: Video, folder: str | Path) -> list[dict]:
 
 
 def _one_hot(labels: np.ndarray, feature: Tensor) -> Tensor:
-    """Labels of the pixel in the middle of each token: (objects + 1, h, w)."""
+    """Return the label at the center of each token, one-hot (objects + 1, h, w)."""
     h, w = feature.shape[1:]
     small = Image.fromarray(labels).resize((w, h), Image.Resampling.NEAREST)
-    small = torch.from_numpy(np.array(small)).to(feature.device).long()
-    return F.one_hot(small, int(labels.max()) + 1).permute(2, 0, 1).float()
+    classes = torch.from_numpy(np.array(small)).to(feature.device).long()
+    return F.one_hot(classes, int(labels.max()) + 1).permute(2, 0, 1).float()

@@ -1,4 +1,4 @@
-"""Most similar tokens of other frames, near the same place."""
+"""Most similar tokens of other frames within a window."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-# Tokens of a tile (rows, columns) and frames compared at a time. A larger tile compares
-# more pairs that are too far apart, a smaller one copies more; the similarities of one
-# tile stay in the cache.
+# Rows and columns of a tile, and frames compared at a time. A larger tile compares more
+# pairs that are too far apart, a smaller one copies more. One tile fits into the cache.
 _TILE = (8, 11)
 _FRAMES = 8
 
@@ -19,20 +18,20 @@ def local_neighbours(
 ) -> tuple[Tensor, Tensor]:
     """Find the ``k`` most similar tokens within a window, frame by frame.
 
-    The frame is cut into tiles, and a tile is only compared with the part of a context
-    frame that its windows reach: no matrix of all tokens against all tokens is formed.
+    The frame is cut into tiles, and each tile is compared with the part of a context
+    frame that its windows reach. No matrix of all pairs of tokens is formed.
 
     Args:
-        query (Tensor): Tokens of one frame, of shape (h, w, c) and length 1.
-        context (Tensor): Those of n other frames, of shape (n, h, w, c).
-        k (int): Neighbours to keep in each context frame. Defaults to 5.
-        radius (int): A token's window reaches so many rows and columns to each side.
-            Defaults to 12.
+        query (Tensor): Tokens of one frame, of shape (h, w, c) and norm 1.
+        context (Tensor): Tokens of n other frames, of shape (n, h, w, c) and norm 1.
+        k (int): Number of neighbours to keep in each context frame. Defaults to 5.
+        radius (int): Number of rows and columns that a token's window reaches to each
+            side. Defaults to 12.
 
     Returns:
-        tuple[Tensor, Tensor]: Cosine similarities, and indices in 0 ... h * w - 1, both
-        of shape (n, h * w, k). Where a window has fewer than k tokens, the rest has the
-        similarity -inf and the index 0.
+        tuple[Tensor, Tensor]: Cosine similarities, and indices from 0 to h * w - 1,
+        both of shape (n, h * w, k). If a window has fewer than k tokens, the remaining
+        entries have similarity -inf and index 0.
     """
     if query.shape != context.shape[1:]:
         raise ValueError(
@@ -46,7 +45,7 @@ def local_neighbours(
     for columns, near_columns in _tiles(w, _TILE[1], radius):
         for frames in torch.arange(n).split(_FRAMES):
             frames = slice(int(frames[0]), int(frames[-1]) + 1)
-            # Copied once for all tiles of the strip, whose rows then lie together.
+            # One contiguous copy for all tiles of the strip.
             strip = context[frames, :, near_columns].contiguous()
             for rows, near_rows in _tiles(h, _TILE[0], radius):
                 values, places = _compare(
@@ -68,7 +67,7 @@ def local_neighbours(
 
 
 def _tiles(length: int, tile: int, radius: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of an axis, each with the part that its windows reach."""
+    """Split an axis into parts, each with the range that its windows reach."""
     for start in range(0, length, tile):
         stop = min(start + tile, length)
         near = slice(max(0, start - radius), min(length, stop + radius))
@@ -78,7 +77,7 @@ def _tiles(length: int, tile: int, radius: int) -> Iterator[tuple[slice, slice]]
 def _compare(
     query: Tensor, keys: Tensor, outside: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The best of (n, q, keys): adding -inf takes out what is outside a window."""
+    """Find the best keys of each query; -inf excludes keys outside its window."""
     query = query.expand(len(keys), -1, -1)
     block = torch.baddbmm(outside, query, keys.transpose(1, 2))
     return block.topk(min(k, block.shape[-1]), dim=-1)
@@ -92,7 +91,7 @@ def _outside(
     radius: int,
     like: Tensor,
 ) -> Tensor:
-    """0 for the pairs (query, key) of a tile within the radius, -inf for others."""
+    """Return 0 for pairs (query, key) of a tile within the radius, -inf for others."""
 
     def far(part: slice, near: slice) -> Tensor:
         a, b = (torch.arange(s.start, s.stop, device=like.device) for s in (part, near))

@@ -1,8 +1,8 @@
-"""Labels of a video's first frame, handed on from frame to frame.
+"""Propagation of the first frame's labels through a video.
 
-The protocol is that of DINO (Caron et al., ICCV 2021): a token's soft label is a
-weighted mean of those of its nearest neighbours in the first frame and in the T frames
-before it.
+The protocol is that of DINO (Caron et al., ICCV 2021): a token's soft label is the
+weighted mean over its nearest neighbours in the first frame and in the T frames before
+it.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ def propagate_labels(
 ) -> Iterator[dict[int, Tensor]]:
     """Propagate soft labels through a video.
 
-    The neighbours do not depend on the labels, and the k nearest of many frames are
-    among the k nearest of each. So the frames are searched once for all numbers of
-    context frames, one by one as they come; at most ``max(last) + 1`` are kept.
+    Neighbours do not depend on labels, and the k nearest of several frames are among
+    the k nearest of each. So each frame is searched once for all numbers of context
+    frames. At most ``max(last) + 1`` frames are kept in memory.
 
     Args:
-        features (Iterable[Tensor]): Feature map of each frame, of shape (c, h, w), the
-            first frame's first.
+        features (Iterable[Tensor]): Feature map of each frame in order, of shape
+            (c, h, w).
         labels (Tensor): One-hot or soft labels of the first frame, of shape
             (classes, h, w).
-        last (Sequence[int]): Numbers T of preceding frames that are context beside the
-            first one. Defaults to (7,).
-        k (int): Neighbours over all context frames. Defaults to 5.
+        last (Sequence[int]): Numbers T of preceding frames to use as context besides
+            the first one. Defaults to (7,).
+        k (int): Number of neighbours over all context frames. Defaults to 5.
         radius (int): See :func:`local_neighbours`. Defaults to 12.
-        temperature (float): A neighbour's weight is ``exp(cosine / temperature)``; the
-            weights of the k are scaled to the sum 1. Defaults to 0.1.
+        temperature (float): Temperature of the weights ``exp(cosine / temperature)``,
+            which are normalized over the k neighbours. Defaults to 0.1.
 
     Yields:
-        dict[int, Tensor]: For each frame after the first, its soft labels of shape
-        (classes, h, w) under each T.
+        dict[int, Tensor]: Soft labels (classes, h, w) by T, for each frame after the
+        first.
     """
     check_protocol(last, k, radius, temperature)
     return _propagate(features, labels, last, k, radius, temperature)
@@ -55,7 +55,7 @@ def propagate_labels(
 def check_protocol(
     last: Sequence[int], k: int = 5, radius: int = 12, temperature: float = 0.1
 ) -> None:
-    """Say which argument of :func:`propagate_labels` is wrong, if one is."""
+    """Raise an error if an argument of :func:`propagate_labels` is wrong."""
     if not last or min(last) < 1 or len(set(last)) < len(last):
         raise InputError(
             'The numbers of last frames must be different and at least 1, but got '
@@ -69,25 +69,25 @@ def check_protocol(
 
 
 def hard_labels(soft: Tensor, size: tuple[int, int]) -> Tensor:
-    """The label of each pixel.
+    """Turn soft labels of tokens into one label per pixel.
 
-    Soft labels are upsampled bilinearly and each class is scaled to the range [0, 1]
-    over the frame, which gives small objects a chance; the largest wins.
+    Soft labels are upsampled bilinearly, each class is scaled to the range [0, 1] over
+    the frame, which helps small objects, and the largest wins.
 
     Args:
         soft (Tensor): Soft labels of shape (classes, h, w).
         size (tuple[int, int]): Height and width to upsample to.
 
     Returns:
-        Tensor: uint8 of shape ``size``.
+        Tensor: Labels of uint8, shape ``size``.
     """
     soft = F.interpolate(soft[None], size, mode='bilinear', align_corners=False)[0]
     low, high = soft.flatten(1).aminmax(dim=1)
     span = (high - low)[:, None, None]
-    # A class that is the same everywhere, as one that is nowhere, stays as it is.
+    # A constant class, such as one that is nowhere, cannot be scaled.
     scaled = torch.where(span > 0, (soft - low[:, None, None]) / span, soft)
-    # Half-way between two tokens of different labels there are exact ties, which the
-    # rounding of the last bits must not decide: they go to the smaller label.
+    # Pixels half-way between two tokens are exact ties, which must not depend on the
+    # last bits: they go to the smaller label.
     return (scaled * 2**16).round().argmax(dim=0).to(torch.uint8)
 
 
@@ -109,7 +109,7 @@ def _propagate(
                 f'{frame} has {feature.shape[1]} x {feature.shape[2]}.'
             )
         feature = F.normalize(feature.float(), dim=0).permute(1, 2, 0).contiguous()
-        # The first frame is in place 0, the others take turns in the places after it.
+        # The first frame stays at index 0; the others share a ring buffer behind it.
         place = 0 if frame == 0 else 1 + (frame - 1) % longest
         if tokens is None:
             tokens = feature.new_empty(longest + 1, *feature.shape)
@@ -140,11 +140,12 @@ def average_labels(
     """Average the labels of the k nearest tokens of several frames.
 
     Args:
-        similarities (Tensor): Of :func:`local_neighbours` for n frames, (n, h * w, k).
-        indices (Tensor): Of :func:`local_neighbours`, (n, h * w, k).
-        labels (Tensor): Soft labels of n or more frames, (n, h * w, classes).
-        context (list[int]): Which of the frames take part.
-        k (int): Neighbours over these frames. Defaults to 5.
+        similarities (Tensor): Similarities (n, h * w, k) from :func:`local_neighbours`
+            for n frames.
+        indices (Tensor): Indices (n, h * w, k) from :func:`local_neighbours`.
+        labels (Tensor): Soft labels of at least n frames, (n, h * w, classes).
+        context (list[int]): Frames to use.
+        k (int): Number of neighbours over these frames. Defaults to 5.
         temperature (float): See :func:`propagate_labels`. Defaults to 0.1.
 
     Returns:
@@ -152,7 +153,7 @@ def average_labels(
     """
     num_tokens = labels.shape[1]
     frames = torch.tensor(context, device=indices.device)
-    # Places in (frame, token), for each token those of all context frames in a row.
+    # Indices into (frame, token); the candidates of one token from all frames in a row.
     places = (indices[context] + num_tokens * frames[:, None, None]).transpose(0, 1)
     near = similarities[context].transpose(0, 1).flatten(1)
     near, best = near.topk(k, dim=1)

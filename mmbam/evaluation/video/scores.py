@@ -1,4 +1,4 @@
-"""J and F of DAVIS-2017, semi-supervised: how well masks follow objects."""
+"""J and F, the scores of DAVIS-2017 for semi-supervised video segmentation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import cv2
 import numpy as np
 
-#: Pixels of an annotation that count neither as object nor as background.
+#: Label of pixels that are not scored.
 VOID = 255
 
 
 def jaccard(result: np.ndarray, truth: np.ndarray) -> float:
-    """Region similarity J: intersection over union, 1 if both masks are empty.
+    """Compute the region similarity J, intersection over union; 1 if both are empty.
 
     Args:
         result (np.ndarray): Boolean mask (h, w).
@@ -26,15 +26,15 @@ def jaccard(result: np.ndarray, truth: np.ndarray) -> float:
 def boundary_f(
     result: np.ndarray, truth: np.ndarray, tolerance: float = 0.008
 ) -> float:
-    """Contour accuracy F: harmonic mean of the boundary's precision and recall.
+    """Compute the contour accuracy F, harmonic mean of boundary precision and recall.
 
     A boundary pixel is found if the other mask has one within a disk around it. The
-    score is 1 if no mask has a boundary, and 0 if one alone has.
+    score is 1 if neither mask has a boundary, and 0 if only one has.
 
     Args:
         result (np.ndarray): Boolean mask (h, w).
         truth (np.ndarray): Boolean mask (h, w).
-        tolerance (float): Radius of the disk as a share of the image's diagonal; it is
+        tolerance (float): Radius of the disk as a share of the image's diagonal,
             rounded up to whole pixels. Defaults to 0.008.
     """
     radius = math.ceil(tolerance * math.hypot(*truth.shape))
@@ -42,7 +42,7 @@ def boundary_f(
     counts = [np.count_nonzero(edge) for edge in edges]
     if not all(counts):
         return float(not any(counts))
-    # Only what lies on the other boundary is looked at: the rest need not be dilated.
+    # Nothing outside the boundaries' common box can match, so dilate only that.
     x, y, w, h = cv2.boundingRect(edges[0] | edges[1])
     edges = [edge[y : y + h, x : x + w] for edge in edges]
     span = np.arange(-radius, radius + 1)
@@ -56,14 +56,14 @@ def boundary_f(
 
 
 def boundary(mask: np.ndarray) -> np.ndarray:
-    """Pixels that differ from their right, lower or lower-right neighbour.
+    """Find the pixels that differ from their right, lower or lower-right neighbour.
 
     Args:
         mask (np.ndarray): Boolean mask (h, w).
 
     Returns:
-        np.ndarray: uint8 (h, w) of 0 and 1. Beyond the last row and column there are
-        no neighbours to differ from.
+        np.ndarray: Map of uint8 (h, w), 1 on the boundary. The last row and column
+        have no lower and right neighbours.
     """
     edge = np.zeros(mask.shape, np.uint8)
     edge[:, :-1] |= mask[:, :-1] ^ mask[:, 1:]
@@ -73,20 +73,20 @@ def boundary(mask: np.ndarray) -> np.ndarray:
 
 
 def statistics(values: np.ndarray) -> dict[str, float]:
-    """Mean, recall and decay of an object's scores over the frames.
+    """Compute mean, recall and decay of an object's scores over the frames.
 
     Args:
-        values (np.ndarray): Scores of the frames, in their order, at least one.
+        values (np.ndarray): Scores of the frames in order, at least one.
 
     Returns:
         dict[str, float]: ``mean``; ``recall``, the share of frames above 0.5; and
-        ``decay``, the mean of the first quarter minus that of the last. As in the
-        official toolkit, quarters share the frame where they meet.
+        ``decay``, the mean of the first quarter minus the mean of the last. As in the
+        official toolkit, neighbouring quarters share one frame.
     """
     values = np.asarray(values, float)
     if values.size == 0:
         raise ValueError('Statistics need the score of at least one frame.')
-    # Half-way cases are rounded up, not to even numbers.
+    # Rounds half up, while np.round rounds half to even.
     ends = np.floor(np.linspace(0, len(values) - 1, 5) + 0.5 + 1e-10).astype(int)
     first, last = values[: ends[1] + 1], values[ends[3] :]
     return {
@@ -99,21 +99,20 @@ def statistics(values: np.ndarray) -> dict[str, float]:
 def object_scores(
     results: Iterable[np.ndarray], truths: Iterable[np.ndarray], num_objects: int
 ) -> list[dict[str, dict[str, float]]]:
-    """Scores of each object of a sequence.
+    """Score each object of a sequence.
 
     Args:
-        results (Iterable[np.ndarray]): Label maps (h, w) of the frames that count:
-            the official protocol leaves out the first and the last frame.
-        truths (Iterable[np.ndarray]): Their annotations. Pixels of :data:`VOID` are
-            left out.
-        num_objects (int): The labels 1 ... ``num_objects`` are scored: those of the
-            first frame's annotation. What appears later under a larger one is
-            background.
+        results (Iterable[np.ndarray]): Label maps (h, w) of the scored frames. The
+            official protocol leaves out the first and the last frame.
+        truths (Iterable[np.ndarray]): Annotations of the same frames. Pixels with the
+            label :data:`VOID` are not scored.
+        num_objects (int): Number of objects in the first annotation. Objects that
+            appear later, under larger labels, are not scored.
 
     Returns:
-        list[dict]: For each object its :func:`statistics` under ``J`` and ``F``.
+        list[dict]: The :func:`statistics` ``J`` and ``F`` of each object.
     """
-    values = {'J': [], 'F': []}
+    values: dict[str, list[list[float]]] = {'J': [], 'F': []}
     for result, truth in zip(results, truths):
         if result.shape != truth.shape:
             raise ValueError(
@@ -131,10 +130,10 @@ def object_scores(
 
 
 def mean_scores(objects: Iterable[dict]) -> dict[str, float]:
-    """Mean over all objects of all sequences, in per cent, as papers print it.
+    """Average over all objects of all sequences, in per cent.
 
     Args:
-        objects (Iterable[dict]): What :func:`object_scores` returned.
+        objects (Iterable[dict]): Results of :func:`object_scores`.
 
     Returns:
         dict[str, float]: ``J&F``, the mean of the two means, and ``J mean``,

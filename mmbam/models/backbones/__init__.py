@@ -1,4 +1,4 @@
-"""Backbones of our own, and what can be asked about anybody's."""
+"""Backbones of mmbam, and answers to questions about any backbone (anatomy.py)."""
 
 from .caformer import CAFormer
 from .cls_vit import ClsViT

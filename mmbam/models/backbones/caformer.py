@@ -1,4 +1,4 @@
-"""CAFormer as BAM trains it."""
+"""CAFormer as in the paper."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mmbam.utils.errors import InputError
 class CAFormer(TIMMBackbone):
     """timm's CAFormer with GELU in place of StarReLU and no residual scaling.
 
-    Convolutions in the first two stages and attention in the last two, from `MetaFormer
-    Baselines for Vision <https://arxiv.org/abs/2210.13452>`_.
+    It has convolutions in the first two stages and attention in the last two, see
+    `MetaFormer Baselines for Vision <https://arxiv.org/abs/2210.13452>`_.
 
     Args:
         arch (str): ``'s18'``, ``'s36'``, ``'m36'`` or ``'b36'``. Defaults to ``'m36'``.
-        **kwargs: Handed to timm, ``drop_path_rate`` for example.
+        **kwargs: Arguments of timm's model, such as ``drop_path_rate``.
     """
 
     def __init__(self, arch: str = 'm36', **kwargs) -> None:
@@ -29,7 +29,7 @@ class CAFormer(TIMMBackbone):
         super().__init__(
             model_name=f'caformer_{arch}', res_scale_init_values=(None,) * 4, **kwargs
         )
-        # Only the activation of the MLPs is an argument of timm's.
+        # timm has an argument for the activation of the MLPs only.
         for module in list(self.modules()):
             for name, child in module.named_children():
                 if isinstance(child, StarReLU):

@@ -1,4 +1,4 @@
-"""A ViT that computes for training only what training uses."""
+"""A ViT whose last block computes only [cls] in training."""
 
 from __future__ import annotations
 
@@ -13,44 +13,42 @@ from mmbam.registry import MODELS
 
 @MODELS.register_module()
 class ClsViT(MoCoV3ViT):
-    """MoCo v3's ViT whose last block, in training, computes [cls] alone.
+    """MoCo v3's ViT without needless work in its last block.
 
-    Of the last block's output the loss sees one token, and that token needs no more of
-    the others than their mean under its attention: with their queries, keys, values,
-    projection and MLP nearly the whole block is left out. Output, gradients and names
-    of weights are those of :class:`mmpretrain.models.selfsup.MoCoV3ViT`, and so is all
-    that it returns in evaluation mode, where patches may be looked at.
+    Only [cls] reaches the loss, so in training the last block computes its output for
+    [cls] alone. Outputs, gradients and the names of the weights are the same as in
+    :class:`mmpretrain.models.selfsup.MoCoV3ViT`. In evaluation mode the last block
+    computes all tokens.
 
     Args:
-        **kwargs: Those of ``MoCoV3ViT``. With another ``out_type`` than
-            ``'cls_token'`` the last block computes all tokens in training too.
+        **kwargs: Arguments of ``MoCoV3ViT``. Unless ``out_type`` is ``'cls_token'``,
+            the last block computes all tokens in training too.
     """
 
     def __init__(self, **kwargs) -> None:
         super().__init__(**kwargs)
         if self.out_type == 'cls_token':
-            # The same block with the same weights; only what it computes is another.
+            # Keeps the weights and their names; only forward changes.
             self.layers[-1].__class__ = ClsBlock
 
 
 class ClsBlock(TransformerEncoderLayer):
-    """A block that returns [cls] alone in training."""
+    """A transformer block that returns only [cls] in training."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """From all tokens (n, l, c) to the first (n, 1, c), or in evaluation to all."""
+        """Turn tokens (n, l, c) into [cls] (n, 1, c), in evaluation into all tokens."""
         if not self.training:
             return super().forward(x)
         cls = x[:, :1] + self._attend(self.ln1(x))
         return self.ffn(self.ln2(cls), identity=cls)
 
     def _attend(self, x: Tensor) -> Tensor:
-        """What [cls] gathers from all tokens.
+        """Compute the attention output for [cls].
 
-        With one query, keys and values need not be computed: ``q . (K x)`` is
-        ``(q K) . x``, and a mean of ``V x`` is V of the mean of ``x``. What would be
-        two products per token, of the network's width squared each, is two of its
-        width times the number of heads. A bias of the keys adds the same to all tokens
-        and changes nothing.
+        One query needs no keys and values: ``q . (K x) = (q K) . x``, and the mean of
+        ``V x`` is V times the mean of ``x``. A token then costs two products of width x
+        heads instead of two of width x width. The bias of the keys adds the same to all
+        scores of a row, which the soft-max ignores.
         """
         attn = self.attn
         n, _, width = x.shape
@@ -59,12 +57,12 @@ class ClsBlock(TransformerEncoderLayer):
         bias = attn.qkv.bias
         if bias is not None:
             bias = bias.view(3, attn.num_heads, 1, attn.head_dims)
-        # Heads come first, then images: one product for each head.
+        # Shape (heads, n, d): one matrix product for each head.
         query = x[:, 0] @ to_query.transpose(1, 2)
         if bias is not None:
             query = query + bias[0]
         query = (query * attn.head_dims**-0.5) @ to_key
-        # Scores in float32 even beside half floats, as fused attention has them.
+        # Scores in float32 under autocast too, as in fused attention.
         full = torch.promote_types(x.dtype, torch.float32)
         with torch.autocast(x.device.type, enabled=False):
             scores = query.transpose(0, 1).to(full) @ x.transpose(1, 2).to(full)

@@ -1,4 +1,4 @@
-"""Colour steps give torchvision's images and are drawn from its distributions."""
+"""Color steps give torchvision's images and are drawn from its distributions."""
 
 import itertools
 
@@ -14,9 +14,9 @@ from torchvision import transforms as T
 from mmbam.datasets.transforms.color import (
     ColorJitter,
     adjust,
-    grey,
+    gray,
     shift_hue,
-    solarise,
+    solarize,
 )
 from tests.helpers.photographs import difference, photographs, to_bgr
 
@@ -31,7 +31,7 @@ def by_torchvision(rgb, steps):
 
 
 def errors(steps):
-    """Of all photographs, in grey levels."""
+    """Of all photographs, in gray levels."""
     return np.concatenate(
         [
             difference(adjust(to_bgr(rgb), steps), by_torchvision(rgb, steps)).ravel()
@@ -64,7 +64,7 @@ def test_a_hue_shift_equals_torchvisions_up_to_pils_8_bit_hsv(shift):
 
 @pytest.mark.parametrize('shift', [-0.5, -0.25, -0.1, 0.1, 0.2, 0.4, 0.5])
 def test_a_hue_shift_is_exact_up_to_rounding(shift):
-    """Against HSV in floating point, on colours of all kinds."""
+    """Against HSV in floating point, on colors of all kinds."""
     rgb = np.random.default_rng(0).integers(0, 256, (50, 50, 3), np.uint8)
     hsv = cv2.cvtColor(rgb.astype(np.float32), cv2.COLOR_RGB2HSV)
     hsv[..., 0] = (hsv[..., 0] + 360 * int(shift * 255) / 255) % 360
@@ -79,12 +79,12 @@ def test_drawn_jitter_equals_torchvisions():
     assert error.mean() < 0.6 and np.quantile(error, 0.999) <= 6
 
 
-def test_grey_and_solarise_equal_torchvisions():
+def test_gray_and_solarize_equal_torchvisions():
     for rgb in photographs():
         image = Image.fromarray(rgb)
         reference = np.asarray(image.convert('L')).astype(int)
-        assert np.abs(grey(to_bgr(rgb)).astype(int) - reference).max() <= 1
-        assert difference(solarise(to_bgr(rgb)), TF.solarize(image, 128)).max() == 0
+        assert np.abs(gray(to_bgr(rgb)).astype(int) - reference).max() <= 1
+        assert difference(solarize(to_bgr(rgb)), TF.solarize(image, 128)).max() == 0
 
 
 def test_the_image_given_is_left_alone():

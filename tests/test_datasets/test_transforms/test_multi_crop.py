@@ -24,7 +24,7 @@ from tests.helpers.photographs import difference, photographs, to_bgr
 CONFIG = Path(__file__).parents[3] / 'configs/_base_/datasets/imagenet_2x224_6x96.py'
 GLOBAL = dict(num=2, size=48, area=(0.25, 1.0))
 LOCAL = dict(num=3, size=32, area=(0.05, 0.25))
-PLAIN = dict(flip=0.0, jitter=0.0, grey=0.0, blur=0.0, solarise=0.0)
+PLAIN = dict(flip=0.0, jitter=0.0, gray=0.0, blur=0.0, solarize=0.0)
 
 
 def by_torchvision(rgb, view):
@@ -39,10 +39,10 @@ def by_torchvision(rgb, view):
     image = TF.vflip(image) if view.vertical_flip else image
     for name, factor in view.jitter:
         image = getattr(TF, f'adjust_{name}')(image, factor)
-    image = TF.rgb_to_grayscale(image, 3) if view.grey else image
+    image = TF.rgb_to_grayscale(image, 3) if view.gray else image
     if view.sigma is not None:
         image = image.filter(ImageFilter.GaussianBlur(view.sigma))
-    return TF.solarize(image, 128) if view.solarise else image
+    return TF.solarize(image, 128) if view.solarize else image
 
 
 @pytest.mark.parametrize('size', [32, 96, 224])
@@ -65,9 +65,9 @@ def test_views_equal_torchvisions_with_the_same_draws():
     assert errors.mean() < 0.8 and np.quantile(errors, 0.999) <= 8
 
 
-def test_a_solarised_view_equals_torchvisions_but_at_the_threshold():
+def test_a_solarized_view_equals_torchvisions_but_at_the_threshold():
     np.random.seed(0)
-    kind = View(size=64, area=(0.1, 1.0), solarise=1.0)
+    kind = View(size=64, area=(0.1, 1.0), solarize=1.0)
     for rgb in photographs():
         view = kind.draw(*rgb.shape[:2])
         error = difference(render(to_bgr(rgb), [view])[0], by_torchvision(rgb, view))
@@ -76,10 +76,10 @@ def test_a_solarised_view_equals_torchvisions_but_at_the_threshold():
 
 def test_choices_have_their_probabilities_and_are_independent():
     np.random.seed(0)
-    kind = View(size=8, area=(0.1, 1.0), solarise=0.2, blur=0.3, vertical_flip=0.1)
+    kind = View(size=8, area=(0.1, 1.0), solarize=0.2, blur=0.3, vertical_flip=0.1)
     draws = [kind.draw(375, 500) for _ in range(3000)]
     choices = np.array(
-        [(d.flip, bool(d.jitter), d.grey, d.sigma is not None, *d[-2:]) for d in draws]
+        [(d.flip, bool(d.jitter), d.gray, d.sigma is not None, *d[-2:]) for d in draws]
     )
     for column, probability in zip(choices.T, (0.5, 0.8, 0.2, 0.3, 0.2, 0.1)):
         assert stats.binomtest(int(column.sum()), 3000, probability).pvalue > 0.01
@@ -178,8 +178,10 @@ def test_the_channels_of_a_view_reach_the_model_as_red_green_blue():
         ([dict(GLOBAL, size=0)], 'size of a view'),
         ([dict(GLOBAL, num=1.5)], 'num of a view'),
         ([dict(GLOBAL, area=(0.5, 0.1))], 'area of a view must be'),
-        ([dict(GLOBAL, grey=2)], 'grey of a view'),
+        ([dict(GLOBAL, gray=2)], 'gray of a view'),
         ([dict(GLOBAL, strength=(0.4, 0.4))], 'strength of a view'),
+        ([dict(GLOBAL, solarise=0.2)], "^MultiCrop: 'solarise' is now 'solarize'.$"),
+        ([GLOBAL, dict(GLOBAL, grey=0.2)], "^MultiCrop: 'grey' is now 'gray'.$"),
     ],
 )
 def test_wrong_views_are_refused(views, message):

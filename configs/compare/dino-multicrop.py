@@ -1,0 +1,3 @@
+_base_ = ['dino.py', '_base_/multi_crop.py']
+
+method = dict(title='DINO, multi-crop')

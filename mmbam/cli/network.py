@@ -1,0 +1,51 @@
+"""Arguments that name a network, and the network that they name."""
+
+from __future__ import annotations
+
+import argparse
+
+from mmengine.config import Config, DictAction
+from torch import nn
+
+from mmbam.checkpoints.selection import SOURCES
+from mmbam.evaluation.frozen import build_frozen
+
+
+def add_network_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that :func:`load_network` reads.
+
+    Args:
+        parser (argparse.ArgumentParser): Parser of a command.
+    """
+    parser.add_argument('config', help='config whose model.backbone is used')
+    parser.add_argument(
+        'checkpoint', help='checkpoint of this project, the authors or timm'
+    )
+    parser.add_argument(
+        '--source',
+        choices=SOURCES,
+        default='auto',
+        help='which network of the checkpoint to take; auto prefers the teacher',
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        default={},
+        help='settings of the config to change, as key=value',
+    )
+
+
+def load_network(args: argparse.Namespace) -> tuple[Config, nn.Module, nn.Module]:
+    """Load the network that the arguments of a command name.
+
+    Args:
+        args (argparse.Namespace): Parsed arguments.
+
+    Returns:
+        tuple[Config, nn.Module, nn.Module]: The config, the frozen backbone, and the
+        preprocessor of its images.
+    """
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options)
+    return (cfg, *build_frozen(cfg, args.checkpoint, args.source))
