@@ -127,5 +127,6 @@ def _draw_grid(
 
 
 def _class_colors(number: int) -> np.ndarray:
-    # Without grays, since the images may be gray.
-    return colormaps['gist_rainbow'](np.arange(number) / number)[:, :3]
+    # No grays, since the images may be gray. Steps of the golden ratio keep the first
+    # colors apart, also where most of the classes are never used.
+    return colormaps['gist_rainbow'](np.arange(number) * 0.618 % 1)[:, :3]

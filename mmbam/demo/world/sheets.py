@@ -23,20 +23,23 @@ def draw_patches(imagenet_root: str | Path, path: str | Path, columns: int = 8) 
     Args:
         imagenet_root (str | Path): Root of the ImageNet layout.
         path (str | Path): PNG to write.
-        columns (int): Number of patches per class in each half. Defaults to 8.
+        columns (int): Largest number of patches per class in each half. Defaults to 8.
     """
     root = Path(imagenet_root)
     names = sorted(folder.name for folder in (root / 'train').iterdir())
     figure = Figure((1.4 * columns, 0.62 * len(names) + 0.6), layout='constrained')
     for split, axes in zip(('train', 'val'), figure.subplots(1, 2)):
+        of_class = [sorted((root / split / name).iterdir()) for name in names]
+        count = min(columns, *map(len, of_class))  # Rows must be of one length.
         rows = []
-        for name in names:
-            files = sorted((root / split / name).iterdir())[:columns]
-            patches = [np.pad(read_image(file), [(1, 1), (1, 1), (0, 0)],
-                              constant_values=255) for file in files]  # fmt: skip
-            rows.append(np.hstack(patches))
+        for files in of_class:
+            images = np.stack([read_image(file) for file in files[:count]])
+            framed = np.pad(
+                images, [(0, 0), (1, 1), (1, 1), (0, 0)], constant_values=255
+            )
+            rows.append(np.hstack(framed))
         axes.imshow(np.vstack(rows))
-        hide_ticks(axes, f'{split}: {columns} patches of each class')
+        hide_ticks(axes, f'{split}: {count} patches of each class')
         height = len(rows[0])
         axes.set_yticks([height * (k + 0.5) for k in range(len(names))], names)
         axes.tick_params(axis='y', length=0)
