@@ -10,6 +10,8 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null \
 	&& echo $$p && break; done)
 RUN = '$(VENV)/bin/python'
+# The types of one torch: those of two contradict each other.
+TYPES = $(if $(filter classic,$(STACK)),$(RUN) -m mypy mmbam)
 DEMO_ARGS ?=
 CHAIN_ARGS ?=
 # Two tests at a time, each with one thread; several tests start processes of their own.
@@ -25,7 +27,7 @@ help:
 	@echo '             (CHAIN_ARGS="...": see tools/chain.py --help)'
 	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
 	@echo 'make cross   set up both stacks; checkpoints of each resume on the other'
-	@echo 'make lint    check the style alone'
+	@echo 'make lint    check style and types alone'
 	@echo 'make core    only set up what pre-training needs; all other targets set up what'
 	@echo '             they need themselves, with uv, and need only Python 3.11 and gcc'
 	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
@@ -46,8 +48,7 @@ demo: core
 chain: dense
 	$(RUN) tools/chain.py $(CHAIN_ARGS)
 
-test: dense
-	$(RUN) -m ruff check .
+test: lint
 	OMP_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
 
 # A sub-make each: the two environments never meet in one.
@@ -60,8 +61,10 @@ cross:
 
 lint: dense
 	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(TYPES)
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
 	find mmbam configs tools tests benchmarks -name __pycache__ -type d -prune \
 		-exec rm -rf {} +

@@ -1,9 +1,10 @@
 """Time and memory of BAM's loss against the direct autograd implementation.
 
-Forward and backward with 2 + 6 views and a teacher. The alternative is the oracle of
-the tests: full matrices, one product per pair of views, balanced over all rows. Ours
-balances all rows here too, so that the results can be compared; the default, which
-balances only the rows of the target views, is shown beside it.
+Forward and backward with 2 + 6 views and a teacher. The alternative is the direct form:
+whole matrices, one product per pair of views, balanced over all rows. mmbam is shown
+with all rows balanced, to compare the results, and with its default, the rows of the
+target views. At n = 512 and 1024 the default should take at most 0.6 x the time and
+0.2 x the memory.
 
 Usage: python benchmarks/loss.py [--sizes 256 512 1024 2048] [--repeats 15]
 """
@@ -28,16 +29,16 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.direct_loss import direct_loss  # noqa: E402
 from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.models import BAMLoss  # noqa: E402
-from tests.loss_oracle import bam_loss_oracle  # noqa: E402
 
 NUM_VIEWS, NUM_TARGETS, DIM = 8, 2, 256
 
 
 def losses() -> dict[str, Callable]:
     return {
-        'direct': partial(bam_loss_oracle, num_views=NUM_VIEWS, balance_rows='all'),
+        'direct': partial(direct_loss, num_views=NUM_VIEWS),
         'mmbam, all rows': BAMLoss(NUM_VIEWS, balance_rows='all'),
         'mmbam (default)': BAMLoss(NUM_VIEWS),
     }

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.direct_loss import direct_loss  # noqa: E402
 from benchmarks.step import EIGHT, build, make_step, method, prepare  # noqa: E402
-from tests.loss_oracle import bam_loss_oracle  # noqa: E402
 
 NAME = 'BAM, multi-crop'
 RESNET = dict(type='ResNet', depth=50)
@@ -54,13 +54,11 @@ def loop_over_parameters(model: nn.Module) -> None:
     teacher.update = update
 
 
-def direct_loss(model: nn.Module) -> None:
+def whole_matrices(model: nn.Module) -> None:
     """Replace the loss by whole matrices and autograd."""
 
     def forward(z: Tensor, z_target: Tensor) -> Tensor:
-        return bam_loss_oracle(
-            z, z_target, num_views=len(EIGHT), balance_rows='targets'
-        )
+        return direct_loss(z, z_target, len(EIGHT), balance_rows='targets')
 
     model.head.loss_module.forward = forward
 
@@ -113,7 +111,7 @@ VIT_SWITCHES: dict[str, tuple[Side, Side, bool]] = {
         dict(loss=dict(balance_rows='all')),
         True,
     ),
-    'loss in closed form': ({}, dict(model=direct_loss), True),
+    'loss one view at a time': ({}, dict(model=whole_matrices), True),
     'multi-tensor moving average': ({}, dict(model=loop_over_parameters), True),
     'fused attention': ({}, dict(model=written_out_attention), True),
     'gradients as views of buckets': (

@@ -16,6 +16,7 @@ from mmbam.cli.network import add_network_arguments, load_network
 from mmbam.evaluation import build_loader
 from mmbam.evaluation.frozen import build_frozen_neck, multi_view_dataset
 from mmbam.evaluation.loaders import build_dataset
+from mmbam.utils.errors import input_errors
 from mmbam.visualization.attention_histograms import (
     draw_similarities,
     embed_pairs,
@@ -67,7 +68,8 @@ def main() -> None:
     loader = build_loader(
         dataset, args.batch_size, args.num_workers, fraction, args.seed
     )
-    np.random.seed(args.seed)
+    with input_errors((ValueError,)):
+        np.random.seed(args.seed)
     torch.manual_seed(args.seed)
     latents, labels = embed_pairs(backbone, preprocessor, loader, neck)
     histograms = pair_histograms(latents, labels, args.tau)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ def convert_checkpoint(
     if to == 'mmpretrain':
         names = to_mmpretrain(weights)
         converted = {f'backbone.{names[name]}': weights[name] for name in weights}
-        content = dict(state_dict=converted, meta={})
+        content: dict[str, Any] = dict(state_dict=converted, meta={})
     else:
         prefix = '' if to == 'timm' else f'{source}.backbone.'
         converted = {prefix + to_timm(name): weights[name] for name in weights}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import tarfile
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,16 @@ from torch import Tensor
 
 from mmbam.utils.errors import InputError
 
-# Where training codes keep their state dict. The weights of a student and of a teacher
-# keep their names apart by these very words.
+from .unpickling import InertUnpickler, pickle_module
+
+# Entries that hold a state dict. Those of a student and of a teacher become prefixes,
+# which keep the names of their weights apart.
 _WRAPPERS = ('state_dict', 'model')
 _ROLES = ('student', 'teacher')
 
 
-class NoWeightsError(ValueError):
-    """A file that could be read holds no tensors where weights are looked for."""
+class NoWeightsError(InputError):
+    """A readable file that holds no weights."""
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
@@ -78,9 +79,12 @@ def _read(path: Path) -> Any:
             return torch.load(path, map_location='cpu', weights_only=True)
         except pickle.UnpicklingError:
             return torch.load(
-                path, map_location='cpu', weights_only=False, pickle_module=_InertPickle
+                path,
+                map_location='cpu',
+                weights_only=False,
+                pickle_module=pickle_module(InertUnpickler),
             )
-    # Damaged files raise about anything; the cause stays attached.
+    # Damaged files raise all kinds of errors; the cause stays attached.
     except Exception as error:
         raise InputError(
             f'{str(path)!r} is not a checkpoint that torch can read '
@@ -89,9 +93,12 @@ def _read(path: Path) -> Any:
 
 
 def refuse_archive(path: Path) -> None:
-    """Refuse the forms that get past ``weights_only`` before torch 2.6.
+    """Refuse archives that run code in spite of ``weights_only`` before torch 2.6.
 
     See CVE-2025-32434.
+
+    Args:
+        path (Path): A file that ``torch.load`` is to open.
     """
     if _is_torchscript(path) or tarfile.is_tarfile(path):
         raise InputError(
@@ -101,52 +108,11 @@ def refuse_archive(path: Path) -> None:
 
 
 def _is_torchscript(path: Path) -> bool:
-    if not zipfile.is_zipfile(path):
+    # By the reader that torch.load uses. Python's zipfile takes some files that this
+    # one opens for no zip at all.
+    try:
+        reader: Any = torch._C.PyTorchFileReader(str(path))
+        records = reader.get_all_records()
+    except RuntimeError:  # no zip
         return False
-    with zipfile.ZipFile(path) as archive:
-        return any(Path(n).name == 'constants.pkl' for n in archive.namelist())
-
-
-class _Inert:
-    """Takes the place of every object that is not a tensor or a container."""
-
-    def __new__(cls, *args, **kwargs):
-        return super().__new__(cls)
-
-    def __init__(self, *args, **kwargs):
-        pass
-
-    def _nothing(self, *args, **kwargs):
-        return None
-
-    # What unpickling calls on an object that is being filled.
-    __call__ = __setstate__ = __setitem__ = append = extend = add = _nothing
-
-
-class _InertUnpickler(pickle.Unpickler):
-    """Knows how to rebuild tensors; every other name of the file is inert."""
-
-    _allowed = {
-        ('collections', 'OrderedDict'),
-        ('torch', 'Size'),
-        ('torch._utils', '_rebuild_tensor'),
-        ('torch._utils', '_rebuild_tensor_v2'),
-        ('torch._utils', '_rebuild_parameter'),
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self._allowed:
-            return _Inert
-        found = super().find_class(module, name)
-        # A new function each time: a pickle may set attributes of what it names.
-        return found if isinstance(found, type) else lambda *args: found(*args)
-
-
-class _InertPickle:
-    """What ``torch.load`` expects of a ``pickle_module``."""
-
-    Unpickler = _InertUnpickler
-
-    @staticmethod
-    def load(file, **kwargs):
-        return _InertUnpickler(file, **kwargs).load()
+    return any(Path(record).name == 'constants.pkl' for record in records)

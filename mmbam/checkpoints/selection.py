@@ -36,7 +36,9 @@ def select_backbone(
     if source not in SOURCES:
         raise InputError(f'source must be one of {SOURCES}, but got {source!r}.')
     # By role, then by whether the name says that it is the backbone's.
-    found = {role: {True: {}, False: {}} for role in ('student', 'teacher')}
+    found: dict[str, dict[bool, dict[str, Tensor]]] = {
+        role: {True: {}, False: {}} for role in ('student', 'teacher')
+    }
     for name, value in weights.items():
         role, in_backbone, rest = _split(name)
         found[role][in_backbone][rest] = value

@@ -2,16 +2,15 @@
 
 A training checkpoint holds more than tensors: mmengine's log of scalars and numbers of
 numpy. Older torch loads any object, and with it any code; torch since 2.6 refuses all
-of them, whereupon mmengine's fork loads the file with the check turned off. Here what
-the runner itself writes is let through and nothing else, whatever torch and numpy wrote
-or read the file.
+of them, and then mmengine's fork loads the file with the check turned off. This module
+loads what the runner itself writes and nothing else, for any version of torch and numpy
+that wrote or reads the file.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -23,11 +22,12 @@ from mmengine.logging import HistoryBuffer
 from mmengine.runner import CheckpointLoader
 from mmengine.utils import digit_version
 
-from mmbam.utils.errors import InputError, input_errors
+from mmbam.utils.errors import InputError
 
 from .reading import NoWeightsError, read_weights, refuse_archive
+from .unpickling import RestrictedUnpickler, pickle_module
 
-# With it came the names under which torch knows what it is allowed to load.
+# Since 2.6 torch.serialization.safe_globals takes names beside objects.
 _TORCH_HAS_SAFE_GLOBALS = digit_version(torch.__version__) >= digit_version('2.6.0')
 
 
@@ -45,19 +45,16 @@ def load_training_checkpoint(path: str | Path, map_location: Any = 'cpu') -> dic
     path = Path(path).expanduser()
     if not path.is_file():
         raise InputError(f'There is no checkpoint file {str(path)!r}.')
-    with input_errors():
-        refuse_archive(path)
+    refuse_archive(path)
     try:
         return _load(path, map_location)
-    # Damaged files raise about anything; the cause stays attached.
+    # Damaged files raise all kinds of errors; the cause stays attached.
     except Exception as error:
         advice = 'torch.save(mmbam.checkpoints.read_weights(FILE), NEW_FILE)'
         try:
             read_weights(path)  # says so if the file is damaged
         except NoWeightsError:
             advice = 'it has none'
-        except ValueError as other:
-            raise InputError(str(other)) from error
         if not isinstance(error, pickle.UnpicklingError):
             raise
         raise InputError(
@@ -88,20 +85,20 @@ def _load_from_http(address: str, map_location: Any = None) -> dict:
 
 
 def _statistic(owner: type, name: str) -> Any:
-    """What ``getattr`` is needed for in a checkpoint, and no more."""
+    """The only use of ``getattr`` in a checkpoint: the methods of a buffer."""
     if owner is not HistoryBuffer or name not in ('min', 'max', 'current', 'mean'):
         raise pickle.UnpicklingError(f'getattr of {name!r}')
     return getattr(owner, name)
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """How pickle writes bytes for a Python 2 that nobody has."""
+    """How pickle's protocol 2 writes bytes."""
     if encoding != 'latin1':
         raise pickle.UnpicklingError(f'encoding {encoding!r}')
     return text.encode('latin1')
 
 
-# Asked of numpy itself, since numpy 2 moved them; a file has the one name or the other.
+# Taken from numpy itself, since numpy 2 moved them; files have either name.
 _RECONSTRUCT = np.zeros(0).__reduce__()[0]
 _SCALAR = np.float64(0).__reduce__()[0]
 _OURS = {
@@ -119,7 +116,7 @@ _OURS = {
 
 
 def _load(path: Path, map_location: Any) -> dict:
-    # A buffer's state updates what all buffers share, which is not the file's business.
+    # The state of a buffer also changes a dict that all buffers share: restore it.
     methods = dict(HistoryBuffer()._statistics_methods)
     try:
         return _load_listed(path, map_location)
@@ -131,58 +128,28 @@ def _load(path: Path, map_location: Any) -> dict:
 def _load_listed(path: Path, map_location: Any) -> dict:
     if _TORCH_HAS_SAFE_GLOBALS:
         codes = '?' + np.typecodes['AllInteger'] + np.typecodes['AllFloat']
-        allowed = [(value, name) for name, value in _OURS.items()]
+        allowed: list[Any] = [(value, name) for name, value in _OURS.items()]
         allowed += {type(np.dtype(code)) for code in codes}
-        with torch.serialization.safe_globals(allowed):
+        safe_globals = torch.serialization.safe_globals  # type: ignore[attr-defined]
+        with safe_globals(allowed):
             return torch.load(path, map_location=map_location, weights_only=True)
-    # weights_only of this torch cannot be told of anything else to let through.
+    # weights_only of older torch takes no list of its own.
     return torch.load(
         path,
         map_location=map_location,
         weights_only=False,
-        pickle_module=_RestrictedPickle,
+        pickle_module=pickle_module(TrainingUnpickler),
     )
 
 
-class _RestrictedUnpickler(pickle._Unpickler):
-    """Finds, calls and fills nothing but what is listed, as newer torch does."""
+class TrainingUnpickler(RestrictedUnpickler):
+    """Rebuilds what mmengine's runner saves, as newer torch does."""
 
-    _allowed = {
-        **_OURS,
-        'collections.OrderedDict': OrderedDict,
-        'torch.Size': torch.Size,
-        'torch._utils._rebuild_tensor': torch._utils._rebuild_tensor,
-        'torch._utils._rebuild_tensor_v2': torch._utils._rebuild_tensor_v2,
-        'torch._utils._rebuild_parameter': torch._utils._rebuild_parameter,
-    }
-    dispatch = dict(pickle._Unpickler.dispatch)
+    allowed = {**RestrictedUnpickler.allowed, **_OURS}
 
-    def find_class(self, module: str, name: str) -> Any:
-        full_name = f'{module.replace("__builtin__", "builtins")}.{name}'
-        if full_name not in self._allowed:
-            raise pickle.UnpicklingError(full_name)
-        return self._allowed[full_name]
-
-    def load_build(self) -> None:
-        # Not the listed classes and functions themselves, which a file could change.
-        filled = self.stack[-2]
-        allowed = isinstance(filled, (HistoryBuffer, OrderedDict, np.ndarray)) or (
+    def may_fill(self, value: object) -> bool:
+        """Whether a file may set the state of an object that it made."""
+        if isinstance(value, np.dtype):
             # A compound type could pass the file's bytes off as pointers to objects.
-            isinstance(filled, np.dtype) and filled.kind in 'biufc'
-        )
-        if not allowed:
-            raise pickle.UnpicklingError(f'a state for {filled!r}')
-        super().load_build()
-
-    dispatch[pickle.BUILD[0]] = load_build
-
-
-class _RestrictedPickle:
-    """What ``torch.load`` expects of a ``pickle_module``."""
-
-    Unpickler = _RestrictedUnpickler
-    UnpicklingError = pickle.UnpicklingError
-
-    @staticmethod
-    def load(file, **kwargs):
-        return _RestrictedUnpickler(file, **kwargs).load()
+            return value.kind in 'biufc'
+        return isinstance(value, (HistoryBuffer, np.ndarray)) or super().may_fill(value)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -108,7 +109,9 @@ def _check_settings(file: Path, settings: Settings) -> None:
 
 def _run(method: Method, seed: int, settings: Settings, folder: Path) -> dict:
     name, title = method.name, f'{method.title}, seed {seed}'
-    spec = dict(method=name, seed=seed, settings=asdict(settings), folder=str(folder))
+    spec: dict[str, Any] = dict(
+        method=name, seed=seed, settings=asdict(settings), folder=str(folder)
+    )
     options = settings.options.get(name, {})
     spec['settings']['options'] = {name: options} if options else {}
     spec['config'] = method.config

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmbam.evaluation import extract_features, knn_accuracy, linear_probe, rankme
@@ -88,7 +88,7 @@ class MeasureHook(Hook):
         """Restore the record of an interrupted run."""
         self.record = checkpoint['comparison']
 
-    def features(self, model: nn.Module) -> dict[str, tuple]:
+    def features(self, model: nn.Module) -> dict[str, tuple[Tensor, Tensor]]:
         """Return features and labels of the training and the test images."""
         network = self.network(model)
         return {

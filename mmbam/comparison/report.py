@@ -12,7 +12,7 @@ from .pictures import draw_course, draw_heat, draw_neighbours, read_looks
 from .settings import Settings
 
 PAGE = 'index.html'
-PAPER = [
+PAPER: list[list[str | float]] = [
     ['MoCo v3', '2 x 224', 5.5, 18.1],
     ['DINO', '2 x 224', 5.8, 18.6],
     ['BAM', '2 x 224', 5.4, 18.3],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mmengine.config import Config
 
@@ -109,7 +110,7 @@ class Settings:
     def backbone_config(self) -> dict:
         """Return the config of the network that all methods train."""
         if self.backbone in BACKBONES:
-            cfg = dict(BACKBONES[self.backbone])
+            cfg: dict[str, Any] = dict(BACKBONES[self.backbone])
         else:
             path = Path(self.backbone)
             if not path.is_file():
@@ -152,10 +153,14 @@ def _split(folder: str, pipeline: list[dict]) -> tuple[dict, dict]:
     if (root / 'train').is_dir():
         for name in TEST_FOLDERS:
             if (root / name).is_dir():
-                return tuple(
-                    class_folders(root / part, pipeline) for part in ('train', name)
+                return (
+                    class_folders(root / 'train', pipeline),
+                    class_folders(root / name, pipeline),
                 )
     whole = class_folders(root, pipeline)
     labels = build_dataset(whole).get_gt_labels()
     test, train = balanced_split(labels, TEST_SHARE)
-    return tuple({**whole, 'indices': part.tolist()} for part in (train, test))
+    return (
+        {**whole, 'indices': train.tolist()},
+        {**whole, 'indices': test.tolist()},
+    )

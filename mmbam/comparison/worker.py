@@ -119,6 +119,7 @@ def planned_epochs(method: Method, seed: int, settings: Settings, folder: Path) 
                 break
     times.append(time.perf_counter())
     seconds = (times[1] - times[0]) / (TRIED_STEPS - 2)
+    assert settings.minutes is not None
     epoch_seconds = seconds * steps_per_epoch(settings)
     epochs = max(1, round(60 * settings.minutes / epoch_seconds))
     write_json(file, dict(epochs=epochs, step_seconds=seconds))

@@ -76,7 +76,7 @@ class PlainImages(Dataset):
 
 def _before_boxes(leaf: BaseDataset) -> list[Any]:
     """Return the transforms before the first that uses boxes, itself or inside it."""
-    front = []
+    front: list[Any] = []
     for transform in leaf.pipeline.transforms:
         if any(hasattr(inner, 'set_boxes') for inner in walk_transforms(transform)):
             return front

@@ -9,6 +9,7 @@ import tempfile
 import uuid
 import weakref
 from pathlib import Path
+from typing import Any
 
 from mmengine.logging import print_log
 from torch.utils.data import get_worker_info
@@ -97,7 +98,7 @@ class ReadErrors:
     def _limit(self) -> int:
         if not isinstance(self.max_errors, float):
             return self.max_errors
-        worker = get_worker_info()
+        worker: Any = get_worker_info()
         # Only workers know the length of the epoch.
         epoch = 0 if worker is None else len(worker.dataset)
         return max(MIN_ERRORS, int(self.max_errors * epoch))

@@ -37,13 +37,13 @@ def balanced_split(
         raise InputError(f'fraction must be between 0 and 1, but got {fraction}.')
     if per_class is not None and per_class < 1:
         raise InputError(f'per_class must be at least 1, but got {per_class}.')
-    labels = np.asarray(labels)
-    if len(labels) == 0:
+    classes = np.asarray(labels)
+    if len(classes) == 0:
         raise InputError('A split needs samples, but the data set is empty.')
     rng = np.random.default_rng(seed)
-    drawn = np.zeros(len(labels), dtype=bool)
-    for label in np.unique(labels):
-        members = np.flatnonzero(labels == label)
+    drawn = np.zeros(len(classes), dtype=bool)
+    for label in np.unique(classes):
+        members = np.flatnonzero(classes == label)
         need = 2 if per_class is None else per_class
         if len(members) < need:
             raise InputError(
@@ -51,7 +51,7 @@ def balanced_split(
                 f'{label} has {len(members)}.'
             )
         number = per_class
-        if number is None:
+        if fraction is not None:
             number = min(max(1, round(fraction * len(members))), len(members) - 1)
         drawn[rng.permutation(members)[:number]] = True
     return np.flatnonzero(drawn), np.flatnonzero(~drawn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -117,7 +118,7 @@ def cluster_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
     """
     all_t = list(next(iter(scores.values()))['clustering'])
     header = [f'{name} (%), t = {t}' for t in all_t for name in ('NMI', 'ARI')]
-    rows = [
+    rows: list[list[Any]] = [
         [name, *(c for t in all_t for c in _means_and_spreads(s['clustering'][t]))]
         for name, s in scores.items()
     ]

@@ -72,8 +72,8 @@ class DemoSettings:
         return make_world(
             Path(self.out, 'world'),
             seed=self.seed,
-            patches=tuple(self.patches),
-            scenes=tuple(self.scenes),
+            patches=(self.patches[0], self.patches[1]),
+            scenes=(self.scenes[0], self.scenes[1]),
         )
 
 

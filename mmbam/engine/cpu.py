@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
@@ -69,7 +69,7 @@ def _replace_sync_bn(node: Any) -> bool:
         if node.get('type') in SYNC_BN:
             node['type'] = 'BN'
             replaced = True
-        children = list(node.values())
+        children: Sequence[Any] = list(node.values())
     else:
         children = node if isinstance(node, (list, tuple)) else ()
     for child in children:

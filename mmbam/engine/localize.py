@@ -55,7 +55,7 @@ def localize(
     # the same bits, on any number of ranks.
     starts = range(0, len(images), batch_size)
     batches = [
-        range(start, min(start + batch_size, len(images)))
+        list(range(start, min(start + batch_size, len(images))))
         for start in starts[rank::world_size]
     ]
     loader = DataLoader(
@@ -68,7 +68,8 @@ def localize(
     )
     rounds = -(-len(starts) // world_size)
     boxes = torch.full((rounds, batch_size, 4), float('nan'))
-    failed, messages = 0, []
+    failed = 0
+    messages: list[str] = []
     bar = None
     if progress and rank == 0:
         bar = ProgressBar(len(images), file=sys.stdout)

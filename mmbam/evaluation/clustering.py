@@ -44,8 +44,11 @@ def cluster_scores(
             'Clustering needs one label for each feature, but got '
             f'{len(features)} features and {len(labels)} labels.'
         )
-    if draws < 1:
-        raise InputError(f'draws must be at least 1, but got {draws}.')
+    if draws < 1 or seed < 0:
+        raise InputError(
+            f'draws must be at least 1 and seed at least 0, but got draws={draws} and '
+            f'seed={seed}.'
+        )
     x, y = features.cpu().numpy(), labels.cpu().numpy()
     classes = np.unique(y)
     if len(classes) < 2:

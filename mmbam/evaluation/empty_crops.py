@@ -54,7 +54,9 @@ def share_of_empty_crops(
             # sums[i, j] counts the object's pixels above row i and left of column j.
             sums = cv2.integral((mask != 0).astype(np.uint8))
             for _ in range(crops):
-                top, left, h, w = sample_window(*mask.shape, area, aspect, box, alpha)
+                top, left, h, w = sample_window(
+                    mask.shape[0], mask.shape[1], area, aspect, box, alpha
+                )
                 corners = sums[np.ix_([top, top + h], [left, left + w])]
                 empty.append(
                     corners[1, 1] - corners[0, 1] == corners[1, 0] - corners[0, 0]
@@ -137,7 +139,7 @@ def images_to_crop(
         return PlainImages(leaf_datasets(dataset), size)
     if not Path(folder).is_dir():
         raise InputError(f'There is no folder {str(folder)!r}.')
-    dataset = dict(
+    images = dict(
         type='mmpretrain.CustomDataset',
         data_root=str(folder),
         with_label=False,
@@ -146,4 +148,4 @@ def images_to_crop(
             dict(type='mmbam.ContrastiveCrop', scale=size),
         ],
     )
-    return PlainImages([build_dataset(dataset)], size)
+    return PlainImages([build_dataset(images)], size)

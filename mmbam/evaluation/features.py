@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -80,8 +81,13 @@ def extract_features(
         bar.file.write('\n')
     order = torch.tensor([i for batch in batches for i in batch], dtype=torch.long)
     return _merge(
-        torch.cat(features), torch.cat(labels), order, len(dataloader.dataset), gather
+        torch.cat(features), torch.cat(labels), order, _size(dataloader), gather
     )
+
+
+def _size(dataloader: DataLoader) -> int:
+    dataset: Any = dataloader.dataset  # torch's type has no length
+    return len(dataset)
 
 
 def _batches_of(dataloader: DataLoader) -> list[list[int]]:
@@ -91,10 +97,11 @@ def _batches_of(dataloader: DataLoader) -> list[list[int]]:
             'Features need a sampler that ends, such as DefaultSampler with '
             'shuffle=False, but got InfiniteSampler.'
         )
-    if len(dataloader.dataset) == 0:
+    if _size(dataloader) == 0:
         raise InputError('Features need a data set with samples, but it is empty.')
-    batches = [list(batch) for batch in dataloader.batch_sampler]
-    if batches != [list(batch) for batch in dataloader.batch_sampler]:
+    sampler: Any = dataloader.batch_sampler
+    batches = [list(batch) for batch in sampler]
+    if batches != [list(batch) for batch in sampler]:
         raise InputError(
             'Features need a sampler with the same order each time it is read, such '
             'as DefaultSampler with shuffle=False, but got '

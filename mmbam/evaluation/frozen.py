@@ -46,7 +46,7 @@ def build_frozen(
     preprocessor = MODELS.build(
         {'type': 'mmpretrain.ClsDataPreprocessor', **preprocessor}
     )
-    backbone = MODELS.build(model.backbone)
+    backbone = MODELS.build(model['backbone'])
     if checkpoint is None:
         backbone.init_weights()
     else:

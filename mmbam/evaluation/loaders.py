@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 import torch
-from mmengine.dataset import DefaultSampler, default_collate
+from mmengine.dataset import BaseDataset, DefaultSampler, default_collate
 from mmengine.registry import DATASETS
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Subset
 
 from mmbam.utils.errors import InputError, input_errors
 
 
 def build_loader(
-    dataset: dict | Dataset,
+    dataset: dict | BaseDataset,
     batch_size: int = 64,
     num_workers: int = 2,
     fraction: float = 1.0,
@@ -22,7 +22,7 @@ def build_loader(
     """Build a loader for :func:`extract_features`.
 
     Args:
-        dataset (dict | Dataset): A data set or its config.
+        dataset (dict | BaseDataset): A data set or its config.
         batch_size (int): Number of images per batch and rank. Defaults to 64.
         num_workers (int): Number of worker processes per rank. Defaults to 2.
         fraction (float): Share of the samples to read, in (0, 1], rounded up and drawn
@@ -53,7 +53,7 @@ def build_loader(
         )
 
 
-def build_dataset(cfg: dict) -> Dataset:
+def build_dataset(cfg: dict) -> BaseDataset:
     """Build a data set.
 
     Args:

@@ -58,7 +58,7 @@ def logistic_probe(
         weights = fit_logistic(*train, l2, num_classes, weights, tol, max_iter)
         val_top1[l2] = accuracies(weights, *val)['top1']
         fits[l2] = weights
-    best = max(val_top1, key=val_top1.get)  # the first of the largest
+    best = max(val_top1, key=val_top1.__getitem__)  # the first of the largest
     both = torch.cat([train[0], val[0]]), torch.cat([train[1], val[1]])
     weights = fit_logistic(*both, best, num_classes, fits[best], tol, max_iter)
     return dict(**accuracies(weights, *test), l2=best, val_top1=val_top1)

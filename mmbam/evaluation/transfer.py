@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,7 +47,7 @@ def transfer_datasets(
     root = Path(root)
     if not root.is_dir():
         raise InputError(f'{name}: there is no folder {str(root)!r}.')
-    pipeline = plain_pipeline(size)
+    pipeline: list = plain_pipeline(size)
     if name not in TRANSFER_SETS:
         return dict(
             train=class_folders(root / 'train', pipeline),
@@ -61,14 +62,15 @@ def transfer_datasets(
         pipeline = [rgb_to_bgr, *pipeline[1:]]
         options = dict(download=False)  # A wrong folder must be named, not filled.
     return {
-        role: split
-        and dict(
+        role: dict(
             type=f'mmpretrain.{kind}',
             data_root=str(root),
             split=split,
             pipeline=pipeline,
             **options,
         )
+        if split
+        else None
         for role, split in zip(('train', 'val', 'test'), splits)
     }
 
@@ -80,7 +82,7 @@ def rgb_to_bgr(results: dict) -> dict:
 
 
 def transfer_row(
-    datasets: Mapping[str, dict | Dataset | None],
+    datasets: Mapping[str, Any],
     features_of: Callable[[dict | Dataset], tuple[Tensor, Tensor]],
     val_fraction: float = 0.2,
     seed: int = 0,

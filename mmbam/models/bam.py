@@ -124,4 +124,5 @@ class BAM(BaseSelfSupervisor):
         hub = MessageHub.get_current_instance()
         max_iters = hub.get_info('max_iters', None)
         progress = hub.get_info('iter', 0) / max_iters if max_iters else 0.0
+        assert self.teacher is not None
         self.teacher.update(self.backbone, self.neck, progress)

@@ -30,11 +30,11 @@ def embed_views(
     by_size: dict[torch.Size, list[int]] = {}
     for index, view in enumerate(views):
         by_size.setdefault(view.shape[-2:], []).append(index)
-    latents: list[Tensor] = [None] * len(views)
+    latents: dict[int, Tensor] = {}
     for indices in by_size.values():
         z = embedding(backbone, torch.cat([views[i] for i in indices]))
         if neck is not None:
             z = neck(z)
         for index, part in zip(indices, z.chunk(len(indices))):
             latents[index] = part
-    return torch.cat(latents)
+    return torch.cat([latents[index] for index in range(len(views))])

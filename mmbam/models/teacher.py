@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmengine.model import BaseModule
@@ -25,7 +26,7 @@ class Teacher(BaseModule):
     """
 
     backbone: nn.Module
-    neck: nn.Module | None
+    neck: Any  # a module, or None for embeddings as latents
 
     def init_weights(self) -> None:
         """Keep the weights when the model that contains the teacher is initialised."""
@@ -125,13 +126,11 @@ class FrozenTeacher(Teacher):
         neck: dict | nn.Module | None = None,
     ) -> None:
         super().__init__()
-        if isinstance(backbone, dict):
-            backbone = MMPRETRAIN_MODELS.build(backbone)
-        if isinstance(neck, dict):
-            neck = MMPRETRAIN_MODELS.build(neck)
+        build = MMPRETRAIN_MODELS.build
+        self.backbone = build(backbone) if isinstance(backbone, dict) else backbone
+        self.neck = build(neck) if isinstance(neck, dict) else neck
         if checkpoint is not None:
-            load_backbone(backbone, checkpoint)
-        self.backbone, self.neck = backbone, neck
+            load_backbone(self.backbone, checkpoint)
         self.requires_grad_(False)
         self.train(False)
 

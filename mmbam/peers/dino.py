@@ -1,4 +1,4 @@
-"""DINO, to compare with: mmpretrain has its successor's networks, not the algorithm."""
+"""DINO. mmpretrain has the networks of its successor, not the algorithm."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ class DINONeck(BaseModule):
         bottleneck_channels (int): Width of the vectors that are compared with the
             prototypes. Defaults to 256.
         out_channels (int): Number of prototypes. Defaults to 65536.
-        init_cfg (dict): Defaults to a truncated normal of deviation 0.02.
+        init_cfg (dict): Initialization. Defaults to a truncated normal of standard
+            deviation 0.02.
 
     Attributes:
-        prototypes_frozen (bool): Keep the prototypes where they are.
+        prototypes_frozen (bool): Whether the prototypes get no gradient.
     """
 
     def __init__(
@@ -51,14 +52,14 @@ class DINONeck(BaseModule):
         self.prototypes_frozen = False
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """Scores (n, out_channels) of the prototypes for the embeddings of images."""
+        """Score the prototypes for embeddings (n, in_channels): (n, out_channels)."""
         vectors = F.normalize(self.mlp(embeddings), dim=-1)
         weight = self.prototypes.weight
         if self.prototypes_frozen and weight.requires_grad:
-            # They stay part of the graph, as distributed training wants it.
+            # Distributed training needs a gradient of every weight: zeros.
             weight = weight.view_as(weight)
             weight.register_hook(torch.zeros_like)
-        # Weight norm on the scores, which are fewer than the weights.
+        # Weight norm, applied to the scores: they are fewer than the weights.
         return F.linear(vectors, weight) / weight.norm(dim=1)
 
 
@@ -71,17 +72,17 @@ class DINO(BAM):
     are BAM's; projector and loss are its own.
 
     Args:
-        backbone (dict): A backbone of mmpretrain or timm.
-        neck (dict): :class:`DINONeck`.
-        head (dict): :class:`BAMHead` with a :class:`DINOLoss`.
-        teacher (dict, optional): Defaults to None: :class:`EMATeacher` with DINO's
-            momentum, from 0.996 to 1.
-        freeze_prototypes (int): Epochs at the start of training in which the prototypes
-            stay as they are. Defaults to 1.
+        backbone (dict): Config of a backbone of mmpretrain or timm.
+        neck (dict): Config of a :class:`DINONeck`.
+        head (dict): Config of a :class:`BAMHead` with a :class:`DINOLoss`.
+        teacher (dict, optional): Config of the teacher. Defaults to None, which means
+            an :class:`EMATeacher` with DINO's momentum, from 0.996 to 1.
+        freeze_prototypes (int): Number of epochs at the start of training in which the
+            prototypes are not trained. Defaults to 1.
         grad_checkpointing (bool): See :class:`BAM`. Defaults to False.
         channels_last (bool): See :class:`BAM`. Defaults to False.
         data_preprocessor (dict, optional): See :class:`BAM`. Defaults to None.
-        init_cfg (dict, optional): Defaults to None.
+        init_cfg (dict, optional): Initialization. Defaults to None.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class DINO(BAM):
 
     @torch.compiler.disable  # reads the message hub
     def _read_epoch(self) -> None:
-        # Set by the runner. In a loop of one's own it stays at the end of all warm-ups.
+        # Set by mmengine's runner. Without a runner, all warm-ups are over.
         epoch = MessageHub.get_current_instance().get_info('epoch', None)
         loss = self.head.loss_module
         loss.epoch = loss.warmup_epochs if epoch is None else epoch

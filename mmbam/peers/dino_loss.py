@@ -1,4 +1,4 @@
-"""DINO's loss: cross-entropy with a centred and sharpened teacher."""
+"""DINO's loss: cross-entropy with a centered and sharpened teacher."""
 
 from __future__ import annotations
 
@@ -8,33 +8,36 @@ from mmengine.dist import all_reduce
 from torch import Tensor, nn
 
 from mmbam.registry import MODELS
+from mmbam.utils.errors import InputError
 
 
 @MODELS.register_module()
 class DINOLoss(nn.Module):
-    """Lets every view predict the teacher's prototypes of every other target view.
+    """Cross-entropy of each view with the teacher's output for the other target views.
 
     From `Emerging Properties in Self-Supervised Vision Transformers
-    <https://arxiv.org/abs/2104.14294>`_ (ICCV 2021). The centre is the moving average
-    of the teacher's outputs over the batches of all ranks: the one before this batch is
-    subtracted, then this batch joins it.
+    <https://arxiv.org/abs/2104.14294>`_ (ICCV 2021). The center is the moving average
+    of the teacher's outputs over the batches of all ranks. It is subtracted first, then
+    updated with the batch.
 
     Args:
         out_channels (int): Number of prototypes.
-        num_views (int): V, views of each image.
-        num_target_views (int): T, the first of them, which the teacher sees. Defaults
-            to 2.
-        student_temp (float): Defaults to 0.1.
-        teacher_temp (float): After its warm-up. Defaults to 0.07.
-        warmup_teacher_temp (float): Where it begins. Defaults to 0.04.
-        warmup_epochs (int): How long it rises, on a line; 0 for no warm-up. Defaults
-            to 30.
-        center_momentum (float): Share of itself that the centre keeps. Defaults to 0.9.
+        num_views (int): V, number of views of an image.
+        num_target_views (int): T, number of the first views, which the teacher sees.
+            Defaults to 2.
+        student_temp (float): Temperature of the student. Defaults to 0.1.
+        teacher_temp (float): Temperature of the teacher after its warm-up. Defaults
+            to 0.07.
+        warmup_teacher_temp (float): Temperature of the teacher at the start. Defaults
+            to 0.04.
+        warmup_epochs (int): Number of epochs in which the teacher's temperature rises
+            linearly; 0 for no warm-up. Defaults to 30.
+        center_momentum (float): Momentum of the center. Defaults to 0.9.
 
     Attributes:
-        epoch (int): Of training, for the warm-up.
-        stats (dict[str, Tensor]): ``entropy_teacher`` of the last call, in nats: near 0
-            or near the logarithm of ``out_channels`` the training has collapsed.
+        epoch (int): Epoch of training, for the warm-up.
+        stats (dict[str, Tensor]): ``entropy_teacher`` of the last call in nats. Near 0
+            or near the logarithm of ``out_channels``, training has collapsed.
     """
 
     def __init__(
@@ -50,19 +53,19 @@ class DINOLoss(nn.Module):
     ) -> None:
         super().__init__()
         if num_views < 2 or not 1 <= num_target_views <= num_views:
-            raise ValueError(
+            raise InputError(
                 'DINOLoss needs at least 2 views and from 1 to all of them as targets, '
                 f'but got num_views={num_views} and num_target_views='
                 f'{num_target_views}.'
             )
         if min(student_temp, teacher_temp, warmup_teacher_temp) <= 0:
-            raise ValueError(
+            raise InputError(
                 'Temperatures of DINOLoss must be above 0, but got student_temp='
                 f'{student_temp}, teacher_temp={teacher_temp}, warmup_teacher_temp='
                 f'{warmup_teacher_temp}.'
             )
         if not 0 <= center_momentum <= 1:
-            raise ValueError(
+            raise InputError(
                 f'center_momentum must lie in 0..1, but got {center_momentum}.'
             )
         self.num_views = num_views
@@ -77,7 +80,7 @@ class DINOLoss(nn.Module):
         self.register_buffer('center', torch.zeros(out_channels))
 
     def current_teacher_temp(self) -> float:
-        """The teacher's temperature in the present epoch."""
+        """Return the teacher's temperature in the current epoch."""
         if self.epoch >= self.warmup_epochs:
             return self.teacher_temp
         share = self.epoch / self.warmup_epochs
@@ -85,12 +88,13 @@ class DINOLoss(nn.Module):
         return self.warmup_teacher_temp + share * rise
 
     def forward(self, z: Tensor, z_target: Tensor) -> Tensor:
-        """Compute the loss of a batch and, in training, move the centre.
+        """Compute the loss of a batch and, in training, update the center.
 
         Args:
-            z (Tensor): The student's scores of the prototypes for all views, view by
-                view, shape (V * n, K).
-            z_target (Tensor): The teacher's for the target views, shape (T * n, K).
+            z (Tensor): Scores of the student for all views, view by view, shape
+                (V * n, K).
+            z_target (Tensor): Scores of the teacher for the target views, shape
+                (T * n, K).
 
         Returns:
             Tensor: Mean over the images and over the T * (V - 1) pairs of different
@@ -103,17 +107,17 @@ class DINOLoss(nn.Module):
         targets = targets.chunk(self.num_target_views)
         total = sum(targets)
         loss = z.new_zeros((), dtype=torch.float32)
-        # The cross-entropy is linear in its target: one for each source view will do.
+        # Cross-entropy is linear in its target: one call per source view is enough.
         for source, scores in enumerate(z.float().chunk(self.num_views)):
             is_target = source < self.num_target_views
             others = total - targets[source] if is_target else total
             loss = loss + F.cross_entropy(scores / self.student_temp, others)
         if self.training:
-            self._move_center(z_target)
+            self._update_center(z_target)
         return loss / (self.num_target_views * (self.num_views - 1))
 
     @torch.no_grad()
-    def _move_center(self, z_target: Tensor) -> None:
+    def _update_center(self, z_target: Tensor) -> None:
         sums = z_target.sum(dim=0)
         counted = torch.cat([sums, sums.new_full((1,), len(z_target))])
         all_reduce(counted)

@@ -121,10 +121,10 @@ def draw_attention(
         what = f'mean of {heads} heads' if heads else 'heat map'
         panels.append((axes, _show_map(axes, gaze.mean, gaze.image, bool(heads))))
         _finish(axes, what if first else '')
-        for k in range(heads):
+        for k, head in enumerate(gaze.heads if gaze.heads is not None else ()):
             row, column = divmod(k, columns - 2 * rows)
             axes = figure.add_subplot(grid[block.start + row, 2 * rows + column])
-            panels.append((axes, _show_map(axes, gaze.heads[k], gaze.image, True)))
+            panels.append((axes, _show_map(axes, head, gaze.image, True)))
             _finish(axes, f'head {k + 1}' if first else '')
     bar = figure.colorbar(
         panels[0][1], ax=[axes for axes, _ in panels], shrink=0.8, ticks=[0, 1]

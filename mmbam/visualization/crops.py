@@ -61,7 +61,7 @@ def draw_crops(
         axes.set_axis_off()
     for number, (row, image) in enumerate(zip(grid, images)):
         box = tuple(boxes[number].tolist())
-        warm = scale_heat_maps(heat_maps[number : number + 1], image.shape[:2])[0]
+        warm = scale_heat_maps(heat_maps[number : number + 1], image.shape)[0]
         row[0].imshow(image)
         row[1].imshow(image.mean(2), cmap='gray', vmin=0, vmax=255)
         row[1].imshow(warm.numpy(), cmap='inferno', alpha=0.6, vmin=0, vmax=1)
@@ -100,11 +100,12 @@ def _cut(
     seed: int,
 ) -> list[np.ndarray]:
     crops = []
+    height, width = image.shape[:2]
     with preserved_randomness():
         for number, area in enumerate(areas):
             # Seeded one by one, so that both kinds have the same sizes and ratios.
             np.random.seed((seed, number))
-            top, left, h, w = sample_window(*image.shape[:2], area, ASPECT, box, alpha)
+            top, left, h, w = sample_window(height, width, area, ASPECT, box, alpha)
             window = np.ascontiguousarray(image[top : top + h, left : left + w])
             crops.append(resize_bicubic(window, SIDE, SIDE))
     return crops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +34,7 @@ def draw_heat_maps(
     for row, (name, heat) in zip(grid[1:], heat_maps.items()):
         if len(heat) != count:
             raise ValueError(f'{name} has {len(heat)} heat maps for {count} images.')
-        warm = scale_heat_maps(heat, images.shape[1:3]).numpy()
+        warm = scale_heat_maps(heat, images.shape[1:]).numpy()
         for axes, image, overlay in zip(row, images, warm):
             axes.imshow(image.mean(2), cmap='gray', vmin=0, vmax=255)
             shown = axes.imshow(overlay, cmap='inferno', alpha=0.6, vmin=0, vmax=1)
@@ -50,10 +50,13 @@ def draw_heat_maps(
     figure.savefig(path, dpi=110)
 
 
-def scale_heat_maps(heat_maps: Tensor, size: tuple[int, int]) -> Tensor:
-    """Upsample heat maps (n, h', w') to ``size`` and scale each to [0, 1]."""
+def scale_heat_maps(heat_maps: Tensor, shape: Sequence[int]) -> Tensor:
+    """Upsample heat maps (n, h', w') to an image's shape and scale each to [0, 1]."""
     heat = F.interpolate(
-        heat_maps[:, None].float().cpu(), size, mode='bilinear', align_corners=False
+        heat_maps[:, None].float().cpu(),
+        (shape[0], shape[1]),
+        mode='bilinear',
+        align_corners=False,
     )[:, 0]
     low, high = heat.amin((1, 2), keepdim=True), heat.amax((1, 2), keepdim=True)
     return (heat - low) / (high - low).clamp(min=1e-12)

@@ -5,7 +5,9 @@ import io
 import os
 import pickle
 import tarfile
+import zipfile
 from collections import OrderedDict
+from typing import Tuple  # noqa: UP035 (TorchScript of torch 2.1 needs it)
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from mmengine.logging import HistoryBuffer
 from torch import nn
 
 from mmbam.checkpoints import read_weights
-from mmbam.checkpoints.reading import _InertPickle
+from mmbam.checkpoints.unpickling import InertUnpickler
 
 WEIGHTS = OrderedDict(a=torch.arange(6.0).view(2, 3).t(), b=torch.ones(2).half())
 
@@ -133,7 +135,8 @@ def test_a_file_cannot_change_the_functions_it_names(tmp_path):
         b'(N}X\x0c\x00\x00\x00__defaults__X\x01\x00\x00\x00x\x85stb.'
     )
     function = torch._utils._rebuild_parameter
-    _InertPickle.load(io.BytesIO(stream))
+    with pytest.raises(pickle.UnpicklingError, match='a state for'):
+        InertUnpickler(io.BytesIO(stream)).load()
     assert function.__defaults__ is None
     try:  # the stream is what it is meant to be
         pickle.loads(stream)
@@ -142,13 +145,59 @@ def test_a_file_cannot_change_the_functions_it_names(tmp_path):
         function.__defaults__ = None
 
 
-def test_archives_that_run_when_read_are_refused(tmp_path):
-    torch.jit.save(torch.jit.script(nn.Linear(1, 1)), tmp_path / 'script.pth')
-    with tarfile.open(tmp_path / 'tar.pth', 'w') as tar:
-        tar.add(tmp_path / 'script.pth', 'storages')
-    for name in ('script.pth', 'tar.pth'):
-        with pytest.raises(ValueError, match=f'{name}.*TorchScript or tar'):
-            read_weights(tmp_path / name)
+class Writes(nn.Module):
+    """As TorchScript it writes a file when it is loaded."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.path: str = str(path)
+
+    def forward(self):
+        return 0
+
+    @torch.jit.export
+    def __getstate__(self):
+        return self.path, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: Tuple[str, bool]):  # noqa: UP006
+        self.path = state[0]
+        self.training = state[1]
+        torch.save(torch.zeros(1), self.path)
+
+
+def script(path, proof):
+    torch.jit.script(Writes(proof)).save(str(path))
+
+
+def script_that_looks_like_no_zip(path, proof):
+    script(path, proof)
+    with path.open('ab') as file:
+        file.write(b'PK\x05\x06')
+    assert not zipfile.is_zipfile(path)
+
+
+def tar(path, proof):
+    script(path.with_name('script'), proof)
+    with tarfile.open(path, 'w') as archive:
+        archive.add(path.with_name('script'), 'storages')
+
+
+ARCHIVES = pytest.mark.parametrize(
+    'make', [script, script_that_looks_like_no_zip, tar], ids=lambda make: make.__name__
+)
+
+
+@ARCHIVES
+def test_archives_that_run_when_read_are_refused(tmp_path, make):
+    proof = tmp_path / 'ran'
+    make(tmp_path / 'a.pth', proof)
+    with pytest.raises(ValueError, match='a.pth.*TorchScript or tar'):
+        read_weights(tmp_path / 'a.pth')
+    assert not proof.exists()
+    if make is not tar:  # it is what it is meant to be
+        torch.jit.load(str(tmp_path / 'a.pth'))
+        assert proof.exists()
 
 
 def test_wrong_files_are_named(tmp_path):

@@ -16,8 +16,9 @@ from mmengine.runner import CheckpointLoader
 from mmengine.runner.checkpoint import load_from_local
 
 from mmbam.checkpoints import load_training_checkpoint, read_weights, use_safe_loading
-from mmbam.checkpoints.weights_only import _RestrictedPickle
-from tests.test_checkpoints.test_reading import WEIGHTS, Own, Runs, equal
+from mmbam.checkpoints.unpickling import pickle_module
+from mmbam.checkpoints.weights_only import TrainingUnpickler
+from tests.test_checkpoints.test_reading import ARCHIVES, WEIGHTS, Own, Runs, equal
 
 
 def training_state() -> dict:
@@ -127,7 +128,7 @@ def test_a_file_cannot_change_the_classes_it_names():
     pickletools.dis(stream, out=io.StringIO())  # is a pickle
     mean = HistoryBuffer.mean
     with pytest.raises(pickle.UnpicklingError, match='state for'):
-        _RestrictedPickle.load(io.BytesIO(stream))
+        TrainingUnpickler(io.BytesIO(stream)).load()
     assert HistoryBuffer.mean is mean
 
 
@@ -153,7 +154,7 @@ def test_bytes_of_a_file_do_not_become_pointers():
 
     stream = pickle.dumps(Compound(), protocol=2)
     with pytest.raises(pickle.UnpicklingError, match='state for'):
-        _RestrictedPickle.load(io.BytesIO(stream))
+        TrainingUnpickler(io.BytesIO(stream)).load()
 
 
 def test_objects_without_weights_are_not_taken_for_damage(tmp_path):
@@ -165,7 +166,7 @@ def test_objects_without_weights_are_not_taken_for_damage(tmp_path):
 def test_the_restricted_unpickler_on_any_torch(tmp_path):
     """Tested where torch has a list of its own, too."""
     torch.save(training_state(), tmp_path / 'a.pth')
-    options = dict(weights_only=False, pickle_module=_RestrictedPickle)
+    options = dict(weights_only=False, pickle_module=pickle_module(TrainingUnpickler))
     loaded = torch.load(tmp_path / 'a.pth', **options)
     assert loaded['message_hub']['log_scalars']['loss'].mean() == 1.75
     torch.save(dict(a=Own(1)), tmp_path / 'b.pth')
@@ -193,6 +194,15 @@ def test_downloads_are_held_to_the_rule(tmp_path, schemes, monkeypatch):
     use_safe_loading()
     with pytest.raises(ValueError, match=r'/a.pth.*holds other objects'):
         CheckpointLoader.load_checkpoint('https://somewhere/a.pth?x=1', 'cpu')
+
+
+@ARCHIVES
+def test_archives_that_run_when_read_are_refused(tmp_path, make):
+    proof = tmp_path / 'ran'
+    make(tmp_path / 'a.pth', proof)
+    with pytest.raises(ValueError, match='a.pth.*TorchScript or tar'):
+        load_training_checkpoint(tmp_path / 'a.pth')
+    assert not proof.exists()
 
 
 def test_wrong_files_are_named(tmp_path):

@@ -33,7 +33,12 @@ MINE = """
 method = dict(title='Mine', source='my paper', own='one layer')
 model = dict(
     type='SimCLR',
-    neck=dict(type='LinearNeck', in_channels='=width', out_channels=16),
+    neck=dict(
+        type='LinearNeck',
+        in_channels='=width',
+        out_channels=16,
+        gap_dim='=2 if cnn else 0',
+    ),
     head=dict(
         type='ContrastiveHead', loss=dict(type='CrossEntropyLoss'), temperature=0.2
     ),
@@ -49,17 +54,11 @@ def data(tmp_path_factory):
     return str(root)
 
 
-@pytest.fixture
-def hub():
-    hub = MessageHub.get_current_instance()
-    hub.update_info('max_iters', 100)
-    yield hub
-    hub.pop_info('max_iters')
-
-
 @pytest.mark.parametrize('backbone', ['resnet', 'vit'])
 @pytest.mark.parametrize('name', method_names())
-def test_every_method_trains_every_backbone(name, backbone, data, hub):
+def test_every_method_trains_every_backbone(name, backbone, data):
+    # Moving averages read the length of the run from the hub.
+    MessageHub.get_current_instance().update_info('max_iters', 100)
     settings = Settings(data, backbone=backbone, epochs=3, workers=0, **SMALL)
     method = load_method(name)
     if (name, backbone) == ('mae', 'resnet'):

@@ -124,7 +124,7 @@ def test_training_is_the_same_with_and_without(folders):
 
 
 def test_the_teacher_is_asked_for_by_name(folders):
-    runner = train(folders, [hook_cfg(folders, of='teacher', k=1)], epochs=1)
+    runner = train(folders, [hook_cfg(folders, network='teacher', k=1)], epochs=1)
     features = []
     for split, fraction in (('train', 0.5), ('test', 1)):
         loader = build_loader(
@@ -159,8 +159,8 @@ def test_too_many_neighbours_are_refused_before_training(folders):
 
 def test_a_model_without_teacher_is_refused(folders, monkeypatch):
     monkeypatch.setattr(Toy, '__init__', _without_teacher)
-    with pytest.raises(ValueError, match="of='teacher' needs .* Toy has none"):
-        train(folders, [hook_cfg(folders, of='teacher')])
+    with pytest.raises(ValueError, match="network='teacher' needs .* Toy has none"):
+        train(folders, [hook_cfg(folders, network='teacher')])
 
 
 def _without_teacher(self):
@@ -171,8 +171,13 @@ def _without_teacher(self):
 @pytest.mark.parametrize(
     'argument',
     [dict(interval=0), dict(k=0), dict(fraction=0), dict(fraction=1.5)]
-    + [dict(temperature=0), dict(of='both')],
+    + [dict(temperature=0), dict(network='both')],
 )
 def test_wrong_arguments_are_named(argument):
-    with pytest.raises(ValueError, match=f'{next(iter(argument))}.*KNNHook'):
+    with pytest.raises(ValueError, match=f'KNNHook: .*{next(iter(argument))}'):
         KNNHook({}, {}, **argument)
+
+
+def test_the_former_name_of_network_is_explained():
+    with pytest.raises(ValueError, match="of is now called network, got of='teacher'"):
+        KNNHook({}, {}, of='teacher')

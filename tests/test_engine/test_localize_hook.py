@@ -37,7 +37,7 @@ def blobs(tmp_path):
 
 @pytest.fixture
 def epochs(monkeypatch):
-    """The epochs at whose beginning something was localised."""
+    """The epochs at whose beginning something was localized."""
     seen = []
     original = LocalizeHook._localize
     monkeypatch.setattr(
@@ -131,7 +131,7 @@ def test_boxes_of_other_data_are_refused(tmp_path, blobs):
     runner = build(
         dataset(tmp_path / 'more'), tmp_path / 'run', [localize_cfg()], 4, resume=True
     )
-    with pytest.raises(ValueError, match=r'with \[10\] images.* trains on \[12\]'):
+    with pytest.raises(ValueError, match=r'of \[10\] images.* trains on \[12\]'):
         runner.train()
 
 
@@ -150,7 +150,7 @@ def test_weights_to_start_from_bring_no_boxes(tmp_path, blobs, epochs):
     assert table_of(runner)[0] is None
 
 
-def test_a_run_resumed_without_boxes_localises_at_once(tmp_path, blobs, epochs):
+def test_a_run_resumed_without_boxes_localizes_at_once(tmp_path, blobs, epochs):
     build(dataset(blobs), tmp_path / 'run', [], 2).train()
     hooks = [localize_cfg()]
     build(dataset(blobs), tmp_path / 'run', hooks, 4, resume=True).train()
@@ -212,7 +212,7 @@ def test_images_that_cannot_be_read_are_reported_and_have_no_box(tmp_path, blobs
         (dict(interval=0), 'interval must be an integer of at least 1'),
         (dict(image_size=0.5), 'image_size must be an integer of at least 1'),
         (dict(num_workers=-1), 'num_workers must be an integer of at least 0'),
-        (dict(threshold=1), r'threshold must be in \[0, 1\), but got 1'),
+        (dict(threshold=1), r'threshold must be in \[0, 1\), got 1'),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message):
@@ -227,7 +227,7 @@ def test_what_cannot_use_boxes_is_refused(tmp_path, blobs):
         runner.train()
     loop = dict(by_epoch=False, max_iters=2)
     runner = build(dataset(blobs), tmp_path / 'b', [localize_cfg()], train_cfg=loop)
-    with pytest.raises(TypeError, match='LocalizeHook counts epochs'):
+    with pytest.raises(ValueError, match='LocalizeHook counts epochs'):
         runner.train()
 
 
@@ -244,5 +244,5 @@ def test_a_model_without_backbone_is_named(tmp_path, blobs):
     runner = build(
         dataset(blobs), tmp_path / 'run', [localize_cfg(start_epoch=0)], model=Headless
     )
-    with pytest.raises(TypeError, match='`backbone`, which Headless does not have'):
+    with pytest.raises(ValueError, match='`backbone`, which Headless does not have'):
         runner.train()

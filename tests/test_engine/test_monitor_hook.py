@@ -20,6 +20,7 @@ from mmbam.engine.hooks.collapse import CollapseAlarm, Signs
 from mmbam.engine.hooks.monitor_hook import TrainingCollapsed, _uniform_loss
 from mmbam.evaluation import pair_similarities, rankme
 from mmbam.models import BAM, BAMLoss
+from mmbam.peers import DINOLoss
 from mmbam.registry import MODELS
 from tests.helpers.distributed import run_ranks
 
@@ -235,7 +236,9 @@ def test_a_model_without_latents_is_refused():
     'argument', [dict(interval=0), dict(patience=0), dict(on_collapse='ignore')]
 )
 def test_wrong_arguments_are_named(argument):
-    with pytest.raises(ValueError, match=f'{next(iter(argument))} of MonitorHook'):
+    with pytest.raises(
+        ValueError, match=f'MonitorHook: {next(iter(argument))} must be'
+    ):
         MonitorHook(**argument)
 
 
@@ -294,36 +297,48 @@ def test_guessing_costs_what_latents_without_direction_cost(mask, global_norm):
     assert _uniform_loss(loss, 6) == pytest.approx(value)
 
 
-class Probe(nn.Module):
-    """What MonitorHook looks at of a model, and gradients shared by hand."""
+def test_a_method_without_attention_is_monitored_by_the_other_signs():
+    """DINO: no entropies of A and B, no loss of uniform attention."""
+    loss = DINOLoss(6, num_views=2)
+    logged, shown = monitored([12], lambda z: loss(z, z.detach()), loss)
+    assert logged['monitor/positive_similarity'] < 1 < logged['monitor/rankme'] <= 6
+    assert shown['sharpness'] is None and shown['uniform_loss'] is None
+    assert alarm().check(20, Signs(**shown)) is None
+    watch = alarm()
+    constant = Signs(**{**shown, 'positive': 1.0, 'other': 1.0})
+    assert [watch.check(i, constant) for i in (20, 30)] == [None, 'constant']
 
-    def __init__(self):
+
+class Probe(nn.Module):
+    """The parts of a model that MonitorHook uses, and gradients shared by hand."""
+
+    def __init__(self, loss_module=None):
         super().__init__()
         torch.manual_seed(0)
         self.neck = nn.Linear(8, 6).double()
         self.head = nn.Module()
-        self.head.loss_module = BAMLoss(num_views=2)
+        self.head.loss_module = loss_module or BAMLoss(num_views=2)
 
 
-def monitored(sizes):
+def monitored(sizes, call=None, loss_module=None):
     """Scalars that the hook logs of a step, and what the alarm is shown."""
     rank, _ = get_dist_info()
     views = torch.randn(2, sum(sizes), 8, generator=torch.Generator().manual_seed(1))
     first = sum(sizes[:rank])
     mine = views[:, first : first + sizes[rank]].flatten(0, 1).double()
-    model, shown = Probe(), []
+    model, shown = Probe(loss_module), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     runner = SimpleNamespace(
         model=model,
         iter=0,
-        message_hub=MessageHub.get_instance(f'probe{rank}{len(sizes)}'),
+        message_hub=MessageHub.get_instance(f'probe{rank}{len(sizes)}{call}'),
         optim_wrapper=SimpleNamespace(optimizer=optimizer, clip_grad_kwargs={}),
     )
     hook = MonitorHook(interval=1)
     hook.alarm.check = lambda iteration, signs: shown.append(signs)
     hook.before_train(runner)
     hook.before_train_iter(runner, 0)
-    loss = model.head.loss_module(model.neck(mine))
+    loss = (call or model.head.loss_module)(model.neck(mine))
     loss.backward()
     for parameter in model.parameters():
         all_reduce(parameter.grad, 'mean')

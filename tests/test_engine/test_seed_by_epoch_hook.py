@@ -97,19 +97,17 @@ def test_concatenated_data_sets_do_not_draw_alike(tmp_path, blobs):
 
 
 def test_what_cannot_be_reproduced_is_refused(tmp_path, blobs):
-    def message(kind, name, data, **kwargs):
-        with pytest.raises(kind) as caught:
+    def message(name, data, **kwargs):
+        with pytest.raises(ValueError) as caught:
             run(data, tmp_path / name, HOOKS, **kwargs)
         return str(caught.value)
 
     repeated = dict(type='RepeatDataset', times=2, dataset=dataset(blobs))
-    assert 'RepeatDataset shows a sample' in message(ValueError, 'a', repeated)
+    assert 'RepeatDataset shows a sample' in message('a', repeated)
     plain = dataset(blobs, seeded=False)
-    assert 'no mmbam.SeedBySample' in message(ValueError, 'b', plain)
+    assert 'no mmbam.SeedBySample' in message('b', plain)
     loop = dict(by_epoch=False, max_iters=2)
-    assert 'not with IterBasedTrainLoop' in message(
-        TypeError, 'c', dataset(blobs), train_cfg=loop
-    )
+    assert 'not with IterBasedTrainLoop' in message('c', dataset(blobs), train_cfg=loop)
 
 
 def test_the_toy_model_draws(tmp_path):

@@ -18,19 +18,9 @@ from tests.helpers.tiny import RESNET, VIT, WIDTH, make_views
 K = 20
 
 
-def clear(hub):
-    for key in ('epoch', 'iter', 'max_iters'):
-        if hub.get_info(key, None) is not None:
-            hub.pop_info(key)
-
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def hub():
-    """Without what runs of other tests left there: a first epoch freezes prototypes."""
-    hub = MessageHub.get_current_instance()
-    clear(hub)
-    yield hub
-    clear(hub)
+    return MessageHub.get_current_instance()
 
 
 def build(backbone=VIT, num_views=4, **kwargs) -> DINO:

@@ -59,7 +59,8 @@ class ContrastiveCrop(BoxedCrop, RandomResizedCrop):
     def rand_box_crop_params(self, img: np.ndarray, box: Box) -> tuple:
         """Draw (top, left, height, width) of a crop around a box."""
         return sample_window(
-            *img.shape[:2],
+            img.shape[0],
+            img.shape[1],
             self.crop_ratio_range,
             self.aspect_ratio_range,
             box,

@@ -82,7 +82,8 @@ class View:
                 'strength of a view is (brightness, contrast, saturation, hue), '
                 f'got {self.strength}'
             )
-        self._jitter = ColorJitter(*self.strength, prob=self.jitter)
+        brightness, contrast, saturation, hue = self.strength
+        self._jitter = ColorJitter(brightness, contrast, saturation, hue, self.jitter)
         self._blur = GaussianBlur(self.sigma, prob=self.blur)
 
     def draw(

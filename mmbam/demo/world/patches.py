@@ -94,7 +94,7 @@ def cut_photograph(
     """
     photograph = load_photograph(name)
     cells: list[Cell] = split_cells(*photograph.shape)[split]
-    best, best_contrast = None, -1.0
+    best, best_contrast = np.zeros((size, size), np.uint8), -1.0
     for _ in range(tries):
         top, left, bottom, right = cells[rng.integers(len(cells))]
         turn = rng.uniform(0, 2 * math.pi) if angle is None else angle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import cv2
@@ -77,13 +78,14 @@ def load_photograph(name: str) -> np.ndarray:
         raise ValueError(
             f'No photograph is called {name!r}; there are {", ".join(PHOTOGRAPHS)}.'
         )
-    import skimage  # Late, because only making a world needs it.
+    # Late, because only making a world needs it.
+    import skimage
 
     path = Path(skimage.__file__).parent / 'data' / PHOTOGRAPHS[name]
     if not path.is_file():
         raise InputError(
-            f'scikit-image {skimage.__version__} does not ship {path.name}, which the '
-            f'class {name!r} is cut from; install scikit-image 0.26.'
+            f'scikit-image {version("scikit-image")} does not ship {path.name}, which '
+            f'the class {name!r} is cut from; install scikit-image 0.26.'
         )
     # PIL, because libpng of OpenCV prints warnings about the color profiles.
     with Image.open(path) as file:

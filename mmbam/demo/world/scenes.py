@@ -217,7 +217,7 @@ def draw_video(
     video = []
     for step in range(frames):
         shift = first + (last - first) * step / max(1, frames - 1)
-        view = np.float64([[1, 0, shift[0]], [0, 1, shift[1]]])
+        view = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
         image = cv2.warpAffine(
             background,
             view,

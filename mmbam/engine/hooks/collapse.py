@@ -8,21 +8,22 @@ from dataclasses import dataclass
 
 @dataclass
 class Signs:
-    """What one iteration shows, over all ranks.
+    """Health signs of one iteration, over all ranks.
 
     Args:
         loss (float): The loss.
-        uniform_loss (float): The loss of a network that attends to all images alike:
-            the logarithm of the number of columns, whatever the targets are.
+        uniform_loss (float, optional): The loss of a network that attends to all images
+            alike: the logarithm of the number of columns, for any targets. None for a
+            loss without attention.
         positive (float): Mean similarity of the latents of two views of one image.
         other (float): Mean similarity of the latents of different images.
-        sharpness (float, optional): Entropy of A minus that of B, in nats. None where
-            targets do not come from the network itself.
-        grad_norm (float, optional): Norm of all gradients; None if not known.
+        sharpness (float, optional): Entropy of A minus that of B, in nats. None if
+            unknown, or if targets do not come from the network itself.
+        grad_norm (float, optional): Norm of all gradients; None if unknown.
     """
 
     loss: float
-    uniform_loss: float
+    uniform_loss: float | None
     positive: float
     other: float
     sharpness: float | None = None
@@ -33,24 +34,24 @@ class CollapseAlarm:
     """Watches the health signs of a run and decides when they mean collapse.
 
     A sign must be there at ``patience`` checks in a row. A loss that is not finite
-    never comes back, so one check is enough for it.
+    never recovers, so one check is enough for it.
 
     Batch norm at the end of the projector keeps latents from becoming constant, and so
-    hides that sign. The two signs of attention see what is behind it: a network that
-    guesses, and targets that say no more than the network knows. With the latter a tiny
-    network behind batch norm went on learning, but less than with sharper targets.
+    hides that sign. Two signs of attention still show it: a network that guesses, and
+    targets that hold no more than the network knows. With the latter a tiny network
+    behind batch norm went on learning, but less than with sharper targets.
 
     Args:
-        patience (int): Checks in a row at which a sign must be seen.
-        grace (int): Iterations during which only the loss and the gradients count:
-            features of a random network are nearly constant, and behind batch norm its
-            loss is above that of guessing.
-        max_similarity (float): Features are constant when other pairs are on average
-            more similar than this.
-        min_gap (float): Features are uniform when positive pairs are on average less
-            than this more similar than other pairs.
-        min_sharpness (float): Targets are empty when the entropy of B is less than this
-            below that of A, in nats.
+        patience (int): Number of checks in a row that must show a sign.
+        grace (int): Number of first iterations in which only the loss and the gradients
+            count: features of a random network are nearly constant, and behind batch
+            norm its loss is above that of guessing.
+        max_similarity (float): Mean similarity of other pairs above which features are
+            constant.
+        min_gap (float): Difference between the mean similarities of positive and of
+            other pairs below which features are uniform.
+        min_sharpness (float): Difference between the entropies of A and B, in nats,
+            below which targets are empty.
     """
 
     SIGNS = {
@@ -115,6 +116,7 @@ class CollapseAlarm:
     def _present(self, iteration: int, signs: Signs) -> dict[str, bool]:
         late = iteration > self.grace
         grad_norm, sharpness = signs.grad_norm, signs.sharpness
+        uniform_loss = math.inf if signs.uniform_loss is None else signs.uniform_loss
         constant = signs.other > self.max_similarity
         return dict(
             loss=not math.isfinite(signs.loss),
@@ -123,7 +125,7 @@ class CollapseAlarm:
             uniform=late
             and not constant
             and signs.positive - signs.other < self.min_gap,
-            guessing=late and signs.loss >= signs.uniform_loss,
+            guessing=late and signs.loss >= uniform_loss,
             empty=late and sharpness is not None and sharpness < self.min_sharpness,
         )
 
@@ -132,9 +134,9 @@ class CollapseAlarm:
 
         Args:
             sign (str): What :meth:`check` returned.
-            tau_b (float, optional): Of the loss, None if it has none.
-            lr (float): The present learning rate.
-            images (int): Images of a batch over all ranks.
+            tau_b (float, optional): Temperature of the targets; None if there is none.
+            lr (float): The current learning rate.
+            images (int): Number of images in the batch of all ranks.
         """
         rate = f'a lower learning rate (now {lr:.3g}) or a longer warm-up'
         if sign in ('loss', 'gradient'):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import nn
@@ -20,24 +22,25 @@ class KNNHook(Hook):
 
     The accuracies ``knn/top1`` and ``knn/top5`` (per cent) go to the log, to the
     visualisation backends and to the message hub, whose entry ``knn_history`` lists
-    ``dict(epoch, iter, top1, top5)`` and survives a resume. Training is not disturbed:
-    modes and random states are put back.
+    ``dict(epoch, iter, top1, top5)`` and survives a resume. Training is not affected:
+    modes and random states are restored.
 
     Args:
         train_dataset (dict | Dataset): Labelled training images with a pipeline for
             testing (no augmentation).
         test_dataset (dict | Dataset): Labelled images to classify.
-        interval (int): Epochs from one evaluation to the next; the last epoch is
-            always evaluated. Defaults to 10.
+        interval (int): Number of epochs between evaluations; the last epoch is always
+            evaluated. Defaults to 10.
         fraction (float): Share of the training set that is searched, in (0, 1].
             Defaults to 0.1.
         k (int): Number of neighbours that vote. Defaults to 20.
-        temperature (float): Of the votes' weights. Defaults to 0.07.
-        of (str): Whose features: ``'student'``, or ``'teacher'`` for the moving
-            average (the student where there is none). Defaults to ``'student'``.
-        batch_size (int): Images per step and rank. Defaults to 64.
-        num_workers (int): Data-loader workers per rank. Defaults to 2.
-        seed (int): Of the choice of the fraction, which is the same every time.
+        temperature (float): Temperature of the votes' weights. Defaults to 0.07.
+        network (str): Network to evaluate: ``'student'``, or ``'teacher'`` for the
+            moving average (the student where there is none). Defaults to
+            ``'student'``.
+        batch_size (int): Number of images per step and rank. Defaults to 64.
+        num_workers (int): Number of data-loader workers per rank. Defaults to 2.
+        seed (int): Seed of the choice of the fraction, which is the same every time.
             Defaults to 0.
     """
 
@@ -49,27 +52,28 @@ class KNNHook(Hook):
         fraction: float = 0.1,
         k: int = 20,
         temperature: float = 0.07,
-        of: str = 'student',
+        network: str = 'student',
         batch_size: int = 64,
         num_workers: int = 2,
         seed: int = 0,
+        of: str | None = None,
     ) -> None:
+        if of is not None:
+            raise InputError(f'KNNHook: of is now called network, got of={of!r}.')
         if interval < 1 or k < 1:
             raise InputError(
-                'interval and k of KNNHook must be at least 1, but got '
+                'KNNHook: interval and k must be at least 1, got '
                 f'interval={interval} and k={k}.'
             )
         if not 0 < fraction <= 1:
-            raise InputError(
-                f'fraction of KNNHook must be in (0, 1], but got {fraction}.'
-            )
+            raise InputError(f'KNNHook: fraction must be in (0, 1], got {fraction}.')
         if temperature <= 0:
             raise InputError(
-                f'temperature of KNNHook must be above 0, but got {temperature}.'
+                f'KNNHook: temperature must be above 0, got {temperature}.'
             )
-        if of not in ('student', 'teacher'):
+        if network not in ('student', 'teacher'):
             raise InputError(
-                f"of of KNNHook must be 'student' or 'teacher', but got {of!r}."
+                f"KNNHook: network must be 'student' or 'teacher', got {network!r}."
             )
         self.train_dataset = train_dataset
         self.test_dataset = test_dataset
@@ -77,13 +81,13 @@ class KNNHook(Hook):
         self.fraction = fraction
         self.k = k
         self.temperature = temperature
-        self.of = of
+        self.network = network
         self.batch_size = batch_size
         self.num_workers = num_workers
         self.seed = seed
 
     def before_train(self, runner: Runner) -> None:
-        """Build the loaders, so that wrong data sets show before the first epoch."""
+        """Build the loaders, so that wrong data sets fail before the first epoch."""
         with preserved_randomness():
             self.train_loader = build_loader(
                 self.train_dataset,
@@ -96,11 +100,12 @@ class KNNHook(Hook):
                 self.test_dataset, self.batch_size, self.num_workers
             )
         self._backbone_of(runner.model)
-        searched = len(self.train_loader.dataset)
+        dataset: Any = self.train_loader.dataset
+        searched = len(dataset)
         if self.k > searched:
             raise InputError(
-                f'k={self.k} neighbours of KNNHook need at least as many training '
-                f'samples, but fraction={self.fraction} leaves {searched}.'
+                f'KNNHook: k={self.k} neighbors need as many training samples, '
+                f'but fraction={self.fraction} leaves {searched}.'
             )
 
     def after_train_epoch(self, runner: Runner) -> None:
@@ -128,10 +133,10 @@ class KNNHook(Hook):
         epoch = runner.epoch + 1
         scalars = {f'knn/{name}': value for name, value in accuracy.items()}
         runner.logger.info(
-            f'k-NN of the {self.of} after epoch {epoch}: '
+            f'k-NN of the {self.network} after epoch {epoch}: '
             + ', '.join(f'{name} {value:.2f}' for name, value in scalars.items())
         )
-        # The second file is the one that LoggerHook writes the training log to.
+        # LoggerHook writes the training log to this file, too.
         runner.visualizer.add_scalars(
             scalars, step=runner.iter, file_path=f'{runner.timestamp}.json'
         )
@@ -143,10 +148,10 @@ class KNNHook(Hook):
     def _backbone_of(self, model: nn.Module) -> tuple[nn.Module, nn.Module]:
         """The backbone to evaluate and the preprocessor of its images."""
         model = unwrap(model)
-        name = 'backbone' if self.of == 'student' else 'target_backbone'
+        name = 'backbone' if self.network == 'student' else 'target_backbone'
         if not hasattr(model, name):
             raise InputError(
-                f'KNNHook with of={self.of!r} needs a model with .{name}, but '
+                f'KNNHook: network={self.network!r} needs a model with .{name}, but '
                 f'{type(model).__name__} has none.'
             )
         return getattr(model, name), model.data_preprocessor

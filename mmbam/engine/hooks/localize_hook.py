@@ -22,23 +22,25 @@ KEY = 'mmbam_boxes'
 
 @HOOKS.register_module()
 class LocalizeHook(Hook):
-    """Localise the training set every few epochs, for ContrastiveCrop.
+    """Localize the training set every few epochs, for ContrastiveCrop.
 
     Until ``start_epoch`` crops are random. Then, before that epoch and every
     ``interval`` epochs, the teacher's backbone (the student's if there is no teacher)
-    looks at a plain resize of every training image, and the box around what it
-    attends to goes into a table in shared memory that the crops of all data-loader
-    workers read. The boxes are saved in every checkpoint and come back on resume.
+    sees a plain resize of every training image. The box around what it attends to goes
+    into a table in shared memory, which the crops of all data-loader workers read. The
+    boxes are saved in every checkpoint and restored on resume.
 
     Args:
-        start_epoch (int): Epochs with random crops. Defaults to 40, as in the paper.
-        interval (int): Epochs between refreshes. Defaults to 20, as in the paper.
+        start_epoch (int): Number of epochs with random crops. Defaults to 40, as in the
+            paper.
+        interval (int): Number of epochs between refreshes. Defaults to 20, as in the
+            paper.
         image_size (int): Height and width of the plain resizes. Defaults to 224.
-        batch_size (int): Images in a batch, on each rank. Defaults to 256.
-        num_workers (int, optional): Data-loader workers of each rank. Defaults to
-            None, which means as many as the training data loader has.
-        threshold (float): The part of a heat map, scaled to [0, 1], that the box
-            surrounds is above this. Defaults to 0.1, as in ContrastiveCrop.
+        batch_size (int): Number of images in a batch on each rank. Defaults to 256.
+        num_workers (int, optional): Number of data-loader workers on each rank.
+            Defaults to None: as many as the training data loader has.
+        threshold (float): Value of a heat map, scaled to [0, 1], above which a pixel is
+            inside the box. Defaults to 0.1, as in ContrastiveCrop.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class LocalizeHook(Hook):
         for name, value in given.items():
             if not isinstance(value, int) or value < lowest[name]:
                 raise InputError(
-                    f'{name} must be an integer of at least {lowest[name]}, '
-                    f'but got {value!r}.'
+                    f'LocalizeHook: {name} must be an integer of at least '
+                    f'{lowest[name]}, got {value!r}.'
                 )
         if not 0 <= threshold < 1:
-            raise InputError(f'threshold must be in [0, 1), but got {threshold}.')
+            raise InputError(
+                f'LocalizeHook: threshold must be in [0, 1), got {threshold}.'
+            )
         self.start_epoch = start_epoch
         self.interval = interval
         self.image_size = image_size
@@ -79,7 +83,7 @@ class LocalizeHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Share a table with the crops before any worker starts."""
         if isinstance(runner.train_loop, IterBasedTrainLoop):
-            raise TypeError(
+            raise InputError(
                 'LocalizeHook counts epochs: train with EpochBasedTrainLoop '
                 '(`by_epoch=True`), not with IterBasedTrainLoop.'
             )
@@ -89,7 +93,7 @@ class LocalizeHook(Hook):
         for set_boxes, start, stop in hand_to_transforms(leaves, 'set_boxes'):
             set_boxes(self._table.slice(start, stop))
         self._localized = False
-        # At epoch 0 the weights were loaded to start from, not to go on with.
+        # At epoch 0 the checkpoint was loaded to start from, not to resume.
         if self._loaded is not None and runner.epoch > 0:
             self._restore(self._loaded)
         self._loaded = None
@@ -102,7 +106,7 @@ class LocalizeHook(Hook):
         if passed % self.interval:
             runner.logger.warning(
                 'The checkpoint holds no boxes although ContrastiveCrop started '
-                f'{passed} epochs ago: localising now.'
+                f'{passed} epochs ago: localizing now.'
             )
         self._localize(runner)
 
@@ -120,7 +124,7 @@ class LocalizeHook(Hook):
     def _restore(self, loaded: dict) -> None:
         if list(loaded['lengths']) != self._images.lengths:
             raise InputError(
-                "The checkpoint's boxes are of training sets with "
+                'The checkpoint has boxes for training sets of '
                 f'{list(loaded["lengths"])} images, but this run trains on '
                 f'{self._images.lengths}: resume with the same data, or start a new '
                 'run from the weights with `load_from`.'
@@ -151,7 +155,7 @@ class LocalizeHook(Hook):
         sides = boxes[:, 2:] - boxes[:, :2]
         area = torch.nan_to_num(sides.prod(dim=1), nan=1.0).mean().item()
         runner.logger.info(
-            f'Localised {len(boxes)} images in {time.perf_counter() - began:.1f} s: '
+            f'Localized {len(boxes)} images in {time.perf_counter() - began:.1f} s: '
             f'boxes cover {100 * area:.1f} % of an image on average, {failed} images '
             'could not be read.'
         )
@@ -162,7 +166,7 @@ def _backbone(model: nn.Module) -> nn.Module:
     if backbone is None:
         backbone = getattr(model, 'backbone', None)
     if backbone is None:
-        raise TypeError(
+        raise InputError(
             f'LocalizeHook needs a model with a `backbone`, which '
             f'{type(model).__name__} does not have.'
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from mmengine.dist import all_reduce, get_world_size
@@ -28,45 +29,46 @@ class TrainingCollapsed(ExpectedError, RuntimeError):
 
 @HOOKS.register_module()
 class MonitorHook(Hook):
-    """Log how the latents and gradients of a run are doing, and stop a collapsed one.
+    """Log health signs of latents and gradients, and stop a run that has collapsed.
 
     Every ``interval`` iterations it logs, beside the loss and the entropies that BAM
     itself logs:
 
     - ``monitor/rankme``: effective rank of the first view's latents (RankMe), and
-      ``monitor/backbone_rankme``: that of its embeddings, before the projector, where
-      no batch norm can spread out what has shrunk;
+      ``monitor/backbone_rankme``: that of its embeddings before the projector, which no
+      batch norm spreads out;
     - ``monitor/positive_similarity`` and ``monitor/other_similarity``: mean cosine
       similarity of two views of one image, and of different images;
     - ``grad_norm``: norm of all gradients before clipping.
 
     All are of the batch of all ranks. An alarm follows when the loss or the gradients
-    are not finite, when latents have become constant or uniform, when the loss is not
-    below that of attending to all images alike, or when B is no sharper than A.
+    are not finite, when latents have become constant or uniform, and with BAM also when
+    the loss is not below that of attending to all images alike, or when B is no sharper
+    than A. Other methods, such as DINO, are monitored without these last two.
 
     The limits were set on tiny networks in batches of 32 images, which
-    tests/test_engine/test_monitor_hook.py trains again. Healthy runs, three of each
-    recipe, had a similarity of other pairs of 0.91 at most, B below A by 0.09 nats at
-    least, and a loss below that of uniform attention. Where training went wrong, other
-    pairs were above 0.98, or B less than 0.04 below A, or the loss was not below.
+    tests/test_engine/test_monitor_hook.py trains again. In healthy runs, three of each
+    recipe, other pairs had a similarity of at most 0.91, B was at least 0.09 nats below
+    A, and the loss was below that of uniform attention. In failed runs, other pairs
+    were above 0.98, or B less than 0.04 below A, or the loss was not below.
 
     Args:
-        interval (int): Iterations from one check to the next. Defaults to 50.
+        interval (int): Number of iterations between checks. Defaults to 50.
         on_collapse (str): ``'stop'`` saves a checkpoint ``collapsed_iter_N.pth`` and
             ends the run with an error; ``'warn'`` saves it too, logs the alarm once and
             goes on. Defaults to ``'stop'``.
-        patience (int): Checks in a row at which a sign must be seen. Defaults to 10.
-        grace (int): Iterations during which features may still be those of a random
-            network, which are nearly constant. Defaults to 2000.
-        max_similarity (float): Features count as constant above this mean similarity of
-            other pairs. Defaults to 0.99.
-        min_gap (float): Features count as uniform if positive pairs are not more
-            similar than other pairs by at least this. Defaults to 0.005.
-        min_sharpness (float): Targets count as empty if the entropy of B is not below
-            that of A by at least this, in nats. Not looked at with a frozen teacher,
-            whose targets may be as flat as they like. Defaults to 0.05.
-        samples (int): Latents that the effective rank is taken of, at most. Defaults to
-            1024.
+        patience (int): Number of checks in a row that must show a sign. Defaults to 10.
+        grace (int): Number of first iterations in which features may be nearly
+            constant, as those of a random network are. Defaults to 2000.
+        max_similarity (float): Mean similarity of other pairs above which features
+            count as constant. Defaults to 0.99.
+        min_gap (float): Difference between the similarities of positive and of other
+            pairs below which features count as uniform. Defaults to 0.005.
+        min_sharpness (float): Difference between the entropies of A and B, in nats,
+            below which targets count as empty. Not checked with a frozen teacher, whose
+            targets may be flat. Defaults to 0.05.
+        samples (int): Largest number of latents to compute the effective rank of.
+            Defaults to 1024.
     """
 
     def __init__(
@@ -85,11 +87,11 @@ class MonitorHook(Hook):
         ).items():
             if value < 1:
                 raise InputError(
-                    f'{name} of MonitorHook must be at least 1, but got {value}.'
+                    f'MonitorHook: {name} must be at least 1, got {value}.'
                 )
         if on_collapse not in ('stop', 'warn'):
             raise InputError(
-                "on_collapse of MonitorHook must be 'stop' or 'warn', but got "
+                "MonitorHook: on_collapse must be 'stop' or 'warn', got "
                 f'{on_collapse!r}.'
             )
         self.interval = interval
@@ -103,7 +105,7 @@ class MonitorHook(Hook):
         self._latents: Tensor | None = None
         self._embeddings: Tensor | None = None
         self._grad_norm: float | None = None
-        self._handles = []
+        self._handles: list[Any] = []
 
     def before_train(self, runner: Runner) -> None:
         """Listen to the latents that the loss is given, and to the gradients."""
@@ -141,13 +143,13 @@ class MonitorHook(Hook):
         self, runner: Runner, batch_idx: int, data_batch=None, outputs=None
     ) -> None:
         """Log the signs and look for collapse."""
-        if not self._watching or self._latents is None:
+        if not self._watching or self._latents is None or self._embeddings is None:
             return
         self._watching = False
         latents, self._latents = self._latents, None
         embeddings, self._embeddings = self._embeddings, None
         num_images = latents.shape[1]
-        loss, entropy_a, entropy_b, images = _over_ranks(outputs, num_images)
+        loss, sharpness, images = _over_ranks(outputs, num_images)
         positive, other = pair_similarities(latents)
         scalars = {
             'monitor/rankme': self._rank(latents[0]),
@@ -167,7 +169,7 @@ class MonitorHook(Hook):
             uniform_loss=_uniform_loss(loss_module, images),
             positive=positive,
             other=other,
-            sharpness=entropy_a - entropy_b if self._own_targets else None,
+            sharpness=sharpness if self._own_targets else None,
             grad_norm=self._grad_norm,
         )
         sign = self.alarm.check(runner.iter + 1, signs)
@@ -217,36 +219,42 @@ class MonitorHook(Hook):
 
     @staticmethod
     def _loss_module(model: nn.Module) -> nn.Module:
-        module = getattr(getattr(model, 'head', None), 'loss_module', None)
+        module: Any = getattr(getattr(model, 'head', None), 'loss_module', None)
         if not hasattr(module, 'num_views'):
             raise InputError(
-                'MonitorHook needs a model whose head.loss_module is called with the '
-                'latents of num_views views, as that of BAM, but '
-                f'{type(model).__name__} has none.'
+                'MonitorHook needs a model whose head.loss_module gets the latents of '
+                f'num_views views, as that of BAM, but {type(model).__name__} has none.'
             )
         return module
 
 
 def _over_ranks(
     outputs: Mapping[str, Tensor], num_images: int
-) -> tuple[float, float, float, int]:
-    """Loss, entropies of A and B, and number of images of all ranks' batch.
+) -> tuple[float, float | None, int]:
+    """Loss, entropy of A minus that of B, and images in the batch of all ranks.
 
-    The loss is not finite if that of one rank is not.
+    The loss is not finite if that of one rank is not. Models without these entropies
+    have None in their place.
     """
-    entropies = [outputs[name].item() for name in ('entropy_a', 'entropy_b')]
+    sharpness = None
+    if 'entropy_a' in outputs and 'entropy_b' in outputs:
+        sharpness = (outputs['entropy_a'] - outputs['entropy_b']).item()
     # The loss is a mean over ranks, whatever each holds; entropies are means over rows.
     total = torch.tensor(
-        [outputs['loss'].item(), *(num_images * e for e in entropies), num_images],
+        [outputs['loss'].item(), num_images * (sharpness or 0.0), num_images],
         dtype=torch.float64,
     )
     all_reduce(total)
-    loss, entropy_a, entropy_b, images = total.tolist()
-    return loss / get_world_size(), entropy_a / images, entropy_b / images, int(images)
+    loss, sum_of_sharpness, images = total.tolist()
+    if sharpness is not None:
+        sharpness = sum_of_sharpness / images
+    return loss / get_world_size(), sharpness, int(images)
 
 
-def _uniform_loss(loss_module: nn.Module, images: int) -> float:
-    """Cross-entropy of any targets and a row soft-max that is the same everywhere."""
+def _uniform_loss(loss_module: nn.Module, images: int) -> float | None:
+    """BAM's loss when a row's attention is the same everywhere; None for others."""
+    if not hasattr(loss_module, 'positive_mask'):
+        return None
     excluded = loss_module.positive_mask == 'exclude'
     views = loss_module.num_target_views if loss_module.global_norm else 1
     return math.log(views * (images - excluded))

@@ -10,7 +10,7 @@ from mmengine.runner import Runner
 from mmbam.checkpoints import load_backbone
 from mmbam.checkpoints.selection import SOURCES
 from mmbam.registry import HOOKS
-from mmbam.utils.errors import InputError, input_errors
+from mmbam.utils.errors import InputError
 from mmbam.utils.model import unwrap
 
 
@@ -18,10 +18,10 @@ from mmbam.utils.model import unwrap
 class PretrainedBackboneHook(Hook):
     """Load ``model.backbone`` strictly before training begins.
 
-    What ``init_cfg=dict(type='Pretrained')`` of OpenMMLab does with a warning for each
-    weight that does not fit, this hook does for all weights or with an error. It works
-    in configs of mmpretrain, mmdet and mmsegmentation, and for BAM itself, whose moving
-    average then starts equal to the student. A resumed run keeps its own weights.
+    OpenMMLab's ``init_cfg=dict(type='Pretrained')`` only warns of weights that do not
+    fit; this hook loads all weights or raises an error. It works in configs of
+    mmpretrain, mmdet and mmsegmentation, and for BAM itself, whose moving average then
+    starts equal to the student. A resumed run keeps its own weights.
 
     Args:
         checkpoint (str, optional): A checkpoint of this project, of the authors'
@@ -38,7 +38,7 @@ class PretrainedBackboneHook(Hook):
     def __init__(self, checkpoint: str | None = None, source: str = 'auto') -> None:
         if source not in SOURCES:
             raise InputError(
-                f'source of PretrainedBackboneHook must be one of {SOURCES}, but got '
+                f'PretrainedBackboneHook: source must be one of {SOURCES}, got '
                 f'{source!r}.'
             )
         self.checkpoint = checkpoint
@@ -60,8 +60,7 @@ class PretrainedBackboneHook(Hook):
                 'checkpoint or the environment variable MMBAM_CHECKPOINT to a file.'
             )
         model = unwrap(runner.model)
-        with input_errors((ValueError, OSError)):
-            source = load_backbone(model.backbone, checkpoint, self.source)
+        source = load_backbone(model.backbone, checkpoint, self.source)
         if hasattr(model, 'init_teacher'):
             model.init_teacher()
         runner.logger.info(f'Loaded the {source} of {checkpoint} into the backbone.')

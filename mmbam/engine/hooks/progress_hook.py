@@ -1,4 +1,4 @@
-"""One line that says how far training is."""
+"""Progress of training in one line."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class ProgressHook(Hook):
         lines (int): Number of plain lines over the whole run. Defaults to 20.
     """
 
-    priority = 'VERY_LOW'  # after the hooks whose time counts
+    priority = 'VERY_LOW'  # after all other hooks, to include their time
 
     def __init__(self, lines: int = 20) -> None:
         if lines < 1:
-            raise InputError(f'lines must be at least 1, but got {lines}.')
+            raise InputError(f'ProgressHook: lines must be at least 1, got {lines}.')
         self.lines = lines
-        self._file = sys.stdout  # also if somebody redirects the other hooks' prints
+        self._file = sys.stdout  # even if stdout is redirected later
         self._bar: Progress | None = None
 
     def before_train(self, runner: Runner) -> None:
@@ -81,7 +81,7 @@ class ProgressHook(Hook):
         self.close()
 
     def close(self) -> None:
-        """Give the terminal back; for a run that did not reach its end."""
+        """Release the terminal, also after a run that was interrupted."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

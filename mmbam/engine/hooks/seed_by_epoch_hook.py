@@ -1,8 +1,9 @@
-"""Runs that can stop at any epoch and go on as if they had not."""
+"""Random draws that do not depend on where a run was interrupted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmengine.dist import broadcast, get_rank
@@ -17,7 +18,7 @@ from mmbam.utils.errors import InputError
 
 @HOOKS.register_module()
 class SeedByEpochHook(Hook):
-    """Make every random draw of training a function of the seed and of the time.
+    """Make every random draw of training a function of the seed and the epoch.
 
     The views of a sample depend on (seed, epoch, sample) through
     :class:`mmbam.SeedBySample`, which this hook tells the epoch through shared memory;
@@ -31,7 +32,7 @@ class SeedByEpochHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Share the clock with the pipelines before any worker starts."""
         if isinstance(runner.train_loop, IterBasedTrainLoop):
-            raise TypeError(
+            raise InputError(
                 'SeedByEpochHook counts epochs: train with EpochBasedTrainLoop '
                 '(`by_epoch=True`), not with IterBasedTrainLoop.'
             )
@@ -58,6 +59,7 @@ class SeedByEpochHook(Hook):
                 'more epochs instead, or drop SeedBySample and SeedByEpochHook.'
             )
         # The samplers were built before a resumed run learned its seed.
+        sampler: Any
         for sampler in (loader.sampler, getattr(loader.batch_sampler, 'sampler', None)):
             if hasattr(sampler, 'seed'):
                 sampler.seed = int(seed)

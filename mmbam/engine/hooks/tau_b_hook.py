@@ -12,7 +12,7 @@ from mmbam.utils.model import unwrap
 
 @HOOKS.register_module()
 class TauBHook(Hook):
-    """Move ``tau_b`` of the loss on a line over the first epochs.
+    """Change ``tau_b`` of the loss linearly over the first epochs.
 
     Without this hook it is constant, as in the paper. A start below the final value
     gives sharper targets while the network knows little.
@@ -20,17 +20,15 @@ class TauBHook(Hook):
     Args:
         start (float): Temperature of the first epoch.
         end (float): Temperature from epoch ``epochs`` on. Defaults to 0.05.
-        epochs (int): How long the way takes. Defaults to 30.
+        epochs (int): Number of epochs until ``end`` is reached. Defaults to 30.
     """
 
     def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
         for name, value in dict(start=start, end=end).items():
             if not value > 0:
-                raise InputError(
-                    f'{name} of TauBHook must be positive, but got {value}.'
-                )
+                raise InputError(f'TauBHook: {name} must be positive, got {value}.')
         if not epochs > 0:
-            raise InputError(f'epochs of TauBHook must be positive, but got {epochs}.')
+            raise InputError(f'TauBHook: epochs must be positive, got {epochs}.')
         self.start = start
         self.end = end
         self.epochs = epochs

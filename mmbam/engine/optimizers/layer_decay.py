@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable
+from typing import Any, Callable
 
 from mmpretrain.engine.optimizers import LearningRateDecayOptimWrapperConstructor
 from torch import nn
@@ -60,7 +60,7 @@ class LayerDecayOptimWrapperConstructor(LearningRateDecayOptimWrapperConstructor
             **kwargs: Passed on.
         """
         if get_layer_depth is None:
-            backbone = getattr(module, 'backbone', None)
+            backbone: Any = getattr(module, 'backbone', None)
             if not hasattr(backbone, 'get_layer_depth'):
                 raise InputError(
                     'Layer-wise learning-rate decay needs a backbone with a method '

@@ -147,5 +147,5 @@ def _one_hot(labels: np.ndarray, feature: Tensor) -> Tensor:
     """Return the label at the center of each token, one-hot (objects + 1, h, w)."""
     h, w = feature.shape[1:]
     small = Image.fromarray(labels).resize((w, h), Image.Resampling.NEAREST)
-    small = torch.from_numpy(np.array(small)).to(feature.device).long()
-    return F.one_hot(small, int(labels.max()) + 1).permute(2, 0, 1).float()
+    classes = torch.from_numpy(np.array(small)).to(feature.device).long()
+    return F.one_hot(classes, int(labels.max()) + 1).permute(2, 0, 1).float()

@@ -112,7 +112,7 @@ def object_scores(
     Returns:
         list[dict]: The :func:`statistics` ``J`` and ``F`` of each object.
     """
-    values = {'J': [], 'F': []}
+    values: dict[str, list[list[float]]] = {'J': [], 'F': []}
     for result, truth in zip(results, truths):
         if result.shape != truth.shape:
             raise ValueError(

@@ -62,7 +62,8 @@ class FrameTokens:
 
     def seen_size(self, frame: np.ndarray) -> tuple[int, int]:
         """Return the height and width at which the network sees a frame."""
-        return input_size(*frame.shape[:2], self.size, patch_size(self.backbone))
+        height, width = frame.shape[:2]
+        return input_size(height, width, self.size, patch_size(self.backbone))
 
     @torch.no_grad()
     def __call__(self, frame: np.ndarray) -> Tensor:

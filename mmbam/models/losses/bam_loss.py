@@ -16,8 +16,8 @@ from mmbam.registry import MODELS
 
 from .functional import attention, balance, match, similarity
 
-POSITIVE_MASKS = ('exclude', 'zero', None)
-BALANCE_ROWS = ('targets', 'all')
+MASKS = ('exclude', 'zero', None)
+ROWS = ('targets', 'all')
 
 
 @MODELS.register_module()
@@ -25,14 +25,12 @@ class BAMLoss(nn.Module):
     """Matches the attention of every view to the balanced attention of another.
 
     From `Unsupervised Representation Learning by Balanced Self Attention Matching
-    <https://arxiv.org/abs/2408.02014>`_ (ECCV 2024). Works in any training loop. Inside
-    a process group the batch is that of all ranks together, which may hold different
-    numbers of images, and the mean of the ranks' losses is the loss of that batch.
+    <https://arxiv.org/abs/2408.02014>`_ (ECCV 2024). Works in any training loop. The
+    mean of the ranks' losses is the loss of all their images as one batch.
 
     Args:
         num_views (int): Number V of views of each image.
-        num_target_views (int): Number T of views that serve as targets, the first ones.
-            Defaults to 2.
+        num_target_views (int): Number T of first views used as targets. Defaults to 2.
         tau (float): Temperature of the sources' soft-max. Defaults to 0.1.
         tau_b (float): Temperature of the balanced targets. It must be lower than
             ``tau`` by a margin: training collapses from 0.075 on for ResNet and 0.1
@@ -44,10 +42,8 @@ class BAMLoss(nn.Module):
             literally); None: they stay. Defaults to ``'exclude'``.
         balance_rows (str): Rows that are balanced. ``'targets'``: those of the target
             views, the paper's square matrix; ``'all'``: those of all views, as in the
-            authors' release, for which a teacher must see all views. Defaults to
-            ``'targets'``.
-        top_k (int): Number of columns of the targets to keep for each image, 0 for all.
-            Defaults to 0.
+            release, so that a teacher must see all views. Defaults to ``'targets'``.
+        top_k (int): Number of columns of B kept per image, 0 for all. Defaults to 0.
         global_norm (bool): Whether to normalise over all target views at once. If
             False, each pair of views is a matrix of its own. Defaults to True.
         balanced (bool): Whether to balance the targets. If False, they are the soft-max
@@ -72,45 +68,24 @@ class BAMLoss(nn.Module):
         balanced: bool = True,
     ) -> None:
         super().__init__()
-        for allowed, rule, value in (
-            (num_views >= 2, 'num_views must be at least 2', num_views),
-            (
-                1 <= num_target_views <= num_views,
-                f'num_target_views must lie in 1..num_views ({num_views})',
-                num_target_views,
-            ),
-            (tau > 0, 'tau must be positive', tau),
-            (tau_b > 0, 'tau_b must be positive', tau_b),
-            (
-                sinkhorn_iters >= 1,
-                'sinkhorn_iters must be at least 1 (balanced=False for no balancing)',
-                sinkhorn_iters,
-            ),
-            (
-                positive_mask in POSITIVE_MASKS,
-                f'positive_mask must be one of {POSITIVE_MASKS}',
-                positive_mask,
-            ),
-            (
-                balance_rows in BALANCE_ROWS,
-                f'balance_rows must be one of {BALANCE_ROWS}',
-                balance_rows,
-            ),
-            (top_k >= 0, 'top_k must be 0 (off) or positive', top_k),
+        self.num_views, self.num_target_views = num_views, num_target_views
+        self.tau, self.tau_b, self.sinkhorn_iters = tau, tau_b, sinkhorn_iters
+        self.positive_mask, self.balance_rows = positive_mask, balance_rows
+        self.top_k, self.global_norm, self.balanced = top_k, global_norm, balanced
+        self.stats: dict[str, Tensor] = {}
+        for name, allowed, rule in (
+            ('num_views', num_views >= 2, 'at least 2'),
+            ('num_target_views', 1 <= num_target_views <= num_views, f'1..{num_views}'),
+            ('tau', tau > 0, 'positive'),
+            ('tau_b', tau_b > 0, 'positive'),
+            ('sinkhorn_iters', sinkhorn_iters >= 1, 'at least 1 (or balanced=False)'),
+            ('positive_mask', positive_mask in MASKS, f'one of {MASKS}'),
+            ('balance_rows', balance_rows in ROWS, f'one of {ROWS}'),
+            ('top_k', top_k >= 0, '0 (off) or positive'),
         ):
             if not allowed:
-                raise ValueError(f'{rule}, but got {value!r}.')
-        self.num_views = num_views
-        self.num_target_views = num_target_views
-        self.tau = tau
-        self.tau_b = tau_b
-        self.sinkhorn_iters = sinkhorn_iters
-        self.positive_mask = positive_mask
-        self.balance_rows = balance_rows
-        self.top_k = top_k
-        self.global_norm = global_norm
-        self.balanced = balanced
-        self.stats: dict[str, Tensor] = {}
+                value = getattr(self, name)
+                raise ValueError(f'{name} must be {rule}, but got {value!r}.')
 
     @property
     def num_teacher_views(self) -> int:
@@ -119,68 +94,58 @@ class BAMLoss(nn.Module):
 
     @torch.compiler.disable  # collectives and recomputation: nothing to compile
     def forward(self, z: Tensor, z_target: Tensor | None = None) -> Tensor:
-        """Compute the loss of this rank's images.
+        """Compute the loss of this rank's images, a scalar.
 
         Args:
             z (Tensor): Latents of all views, ordered view by view, shape (V * n, d),
                 not necessarily normalised.
-            z_target (Tensor, optional): The teacher's latents of the target views, or
-                of all views for ``balance_rows='all'``, in the same order. Without it
-                the latents themselves are the targets, and gradients flow through
-                both sides. Defaults to None.
-
-        Returns:
-            Tensor: The loss, a scalar.
+            z_target (Tensor, optional): The teacher's latents of the first
+                ``num_teacher_views`` views, in the same order. Defaults to None: the
+                targets are ``z`` itself, and gradients flow through both sides.
         """
-        self._check(z, z_target)
         V, T = self.num_views, self.num_target_views
+        Z = Z_m = _by_view(z, V, 'z')
+        if z_target is not None:  # the teacher's latents, Z_m in App. C
+            Z_m = _by_view(z_target.detach(), self.num_teacher_views, 'z_target')
+            Z_m = Z_m.to(Z.dtype)
+            if Z_m.shape[1:] != Z.shape[1:]:
+                raise ValueError(
+                    f'z_target must hold {len(Z_m)} views of the same images and width '
+                    f'as z, {tuple(z.shape)}, but got {tuple(z_target.shape)}.'
+                )
         with torch.autocast(z.device.type, enabled=False):
-            Z = Z_m = _unit_length(z, V)
-            if z_target is not None:  # the teacher's latents, Z_m in App. C
-                Z_m = _unit_length(z_target.detach(), self.num_teacher_views).to(Z)
             Z_target, images, target_images = _gather_images(Z_m[:T])
             n, N = len(images), len(target_images)
             if self.positive_mask is not None and N < 2:
-                raise ValueError(
-                    'BAMLoss with a positive mask needs at least 2 images over all '
-                    f'ranks, but got {N}: nothing is left to compare with.'
-                )
-            if self.global_norm:  # one matrix with the columns of all target views
-                Z_target, target_images = (
-                    Z_target.flatten(0, 1),
-                    target_images.repeat(T),
-                )
+                raise ValueError(f'positive_mask needs at least 2 images, but got {N}.')
+            if self.global_norm:  # one block of columns for all target views
+                Z_target = Z_target.flatten(0, 1)
+                target_images = target_images.repeat(T)
 
-            def similarity_to_targets(z: Tensor) -> Tensor:
-                mask = self.positive_mask
-                return similarity(z, Z_target, images, target_images, mask)
+            def similarity_to_targets(Z: Tensor) -> Tensor:
+                Z, mask = F.normalize(Z, dim=-1), self.positive_mask
+                return similarity(Z, Z_target, images, target_images, mask)
 
             B = self._targets(Z_m, similarity_to_targets)
             B_sum = B.sum(dim=0)
-            entropy_b = torch.special.entr(B).sum(dim=-1).mean()
 
-            def match_view(z_v: Tensor, v: int) -> tuple[Tensor, Tensor]:
-                S = similarity_to_targets(z_v)
+            def match_view(Z_v: Tensor, v: int) -> tuple[Tensor, Tensor]:
+                S = similarity_to_targets(Z_v)
                 log_A = attention(S, self.tau, log=True)
-                # CE is linear in b, so one CE with the sum of b does for all t != v.
+                # CE is linear in b: one call with the sum of b does for all t != v.
                 loss = match(B_sum - B[v] if v < T else B_sum, log_A).mean()
                 log_A = log_A.detach()
-                return loss, match(log_A.exp(), log_A).mean()  # entropy: CE(a, a)
+                return loss, match(log_A.exp(), log_A).mean()  # CE(a, a) is the entropy
 
-            # S and A exist for one view at a time and are recomputed in backward. The
-            # only target view of T = 1 has no other target to match.
-            losses, entropies = zip(
-                *(
-                    checkpoint(match_view, z_v, v, use_reentrant=False)
-                    for v, z_v in enumerate(Z.unbind())
-                    if T > 1 or v > 0
-                )
-            )
-            entropy_a = torch.stack(entropies).mean()
-            self.stats = dict(entropy_a=entropy_a, entropy_b=entropy_b)
+            # A lone target view has no other one to match. S and A exist for one view
+            # at a time: checkpoint() computes them again in the backward pass.
+            views = [(Z_v, v) for v, Z_v in enumerate(Z.unbind()) if T > 1 or v > 0]
+            results = [checkpoint(match_view, *x, use_reentrant=False) for x in views]
+            loss, entropy_a = (torch.stack(values) for values in zip(*results))
+            entropy_b = torch.special.entr(B).sum(dim=-1).mean()
+            self.stats = dict(entropy_a=entropy_a.mean(), entropy_b=entropy_b)
             # Ranks average their losses: one with more images must count for more.
-            weight = n * get_world_size() / N
-            return weight * torch.stack(losses).sum() / (T * (V - 1))
+            return loss.sum() / (T * (V - 1)) * (n * get_world_size() / N)
 
     @torch.no_grad()
     def _targets(self, Z_m: Tensor, similarity_to_targets: Callable) -> Tensor:
@@ -189,62 +154,41 @@ class BAMLoss(nn.Module):
         S = similarity_to_targets(Z_m[:T] if self.global_norm else Z_m[:T, None])
         if not self.balanced:
             B = attention(S, self.tau)
+        elif not self.global_norm:
+            B = balance(S, self.tau_b, self.sinkhorn_iters)
         else:
-            rows, more = S, ()
-            if self.global_norm:
-                rows, more = S.flatten(0, 1), Z_m[T : self.num_teacher_views]
-            further_rows = partial(map, similarity_to_targets, more)
-            B = balance(rows, self.tau_b, self.sinkhorn_iters, further_rows).view_as(S)
+            more = partial(map, similarity_to_targets, Z_m[T : self.num_teacher_views])
+            B = balance(S.flatten(0, 1), self.tau_b, self.sinkhorn_iters, more)
+            B = B.view_as(S)
         return _keep_top_k(B, self.top_k) if self.top_k else B
 
-    def _check(self, z: Tensor, z_target: Tensor | None) -> None:
-        if z.dim() != 2 or len(z) == 0 or len(z) % self.num_views:
-            raise ValueError(
-                f'z must have shape (num_views * n, d) with num_views = '
-                f'{self.num_views}, but got {tuple(z.shape)}.'
-            )
-        if z_target is not None:
-            expected = (len(z) // self.num_views * self.num_teacher_views, z.shape[1])
-            if z_target.shape != expected:
-                raise ValueError(
-                    f'z_target must hold {self.num_teacher_views} views of the same '
-                    f'images and width as z, shape {expected}, but got '
-                    f'{tuple(z_target.shape)}.'
-                )
 
-
-def _unit_length(z: Tensor, num_views: int) -> Tensor:
-    """Normalised latents, shape (num_views, n, d)."""
-    if z.dtype != torch.float64:
-        z = z.float()  # similarities of half floats are too coarse for exp()
-    return F.normalize(z.view(num_views, -1, z.shape[-1]), dim=-1)
+def _by_view(z: Tensor, num_views: int, name: str) -> Tensor:
+    if z.dim() != 2 or len(z) == 0 or len(z) % num_views:
+        raise ValueError(
+            f'{name} must have shape (num_views * n, d) with num_views = {num_views}, '
+            f'but got {tuple(z.shape)}.'
+        )
+    z = z if z.dtype == torch.float64 else z.float()  # half floats are too coarse
+    return z.unflatten(0, (num_views, -1))
 
 
 def _gather_images(Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Join the images of all ranks, with gradients to all of them.
-
-    Args:
-        Z (Tensor): Latents of this rank's images, shape (T, n, d).
-
-    Returns:
-        tuple[Tensor, Tensor, Tensor]: Latents of all images, shape (T, N, d), indices
-        of this rank's images among them, shape (n,), and of all images, shape (N,).
-    """
-    n = Z.shape[1]
+    """Normalised latents (T, N, d) of all ranks' images, from this rank's (T, n, d),
+    the indices (n,) of this rank's images among them, and those (N,) of all images."""
+    Z, n = F.normalize(Z, dim=-1), Z.shape[1]
     sizes = [int(size) for size in all_gather(torch.tensor(n, device=Z.device))]
     first, N = sum(sizes[: get_rank()]), sum(sizes)
     if get_world_size() > 1:
-        # Each rank fills its own columns, the sum has all. Its gradient is a sum, too.
+        # Each rank fills in its own images, however many. Gradients reach all ranks.
         Z = dist_nn.all_reduce(F.pad(Z, (0, 0, first, N - first - n)))
     all_images = torch.arange(N, device=Z.device)
     return Z, all_images[first : first + n], all_images
 
 
 def _keep_top_k(B: Tensor, k: int) -> Tensor:
-    """Keep the k columns that are largest on average over an image's T target views.
-
-    Not in the paper; the authors' release does it. Rows sum to 1 again afterwards.
-    """
+    """Keep the k columns that are largest on average over an image's T target views, as
+    the authors' release does, and scale the rows to sum 1 again."""
     if k >= B.shape[-1]:
         return B
     average = B.mean(dim=0)

@@ -1,6 +1,6 @@
 """BAM's loss the obvious way: whole matrices, one product per pair of views, autograd.
 
-Slow and large on purpose. The tests compare with it, and the benchmark races it.
+Slow and large on purpose. The tests compare with it.
 """
 
 from __future__ import annotations
