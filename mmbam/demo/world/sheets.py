@@ -37,7 +37,7 @@ def draw_patches(imagenet_root: str | Path, path: str | Path, columns: int = 8) 
             framed = np.pad(
                 images, [(0, 0), (1, 1), (1, 1), (0, 0)], constant_values=255
             )
-            rows.append(np.hstack(framed))
+            rows.append(np.hstack(list(framed)))
         axes.imshow(np.vstack(rows))
         hide_ticks(axes, f'{split}: {count} patches of each class')
         height = len(rows[0])
