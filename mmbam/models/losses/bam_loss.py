@@ -177,9 +177,10 @@ def _gather_images(Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Normalised latents (T, N, d) of all ranks' images, from this rank's (T, n, d),
     the indices (n,) of this rank's images among them, and those (N,) of all images."""
     Z, n = F.normalize(Z, dim=-1), Z.shape[1]
-    sizes = [int(size) for size in all_gather(torch.tensor(n, device=Z.device))]
-    first, N = sum(sizes[: get_rank()]), sum(sizes)
+    first, N = 0, n
     if get_world_size() > 1:
+        sizes = [int(size) for size in all_gather(torch.tensor(n, device=Z.device))]
+        first, N = sum(sizes[: get_rank()]), sum(sizes)
         # Each rank fills in its own images, however many. Gradients reach all ranks.
         Z = dist_nn.all_reduce(F.pad(Z, (0, 0, first, N - first - n)))
     all_images = torch.arange(N, device=Z.device)
