@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import shutil
 import signal
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from markupsafe import escape
 from mmengine.logging import MessageHub
 from mmengine.model import revert_sync_batchnorm
 from mmengine.optim import build_optim_wrapper
@@ -144,7 +144,7 @@ def test_the_command_shows_tables_and_writes_a_page(finished, data):
     assert page.count('data:image/png') == 3
     assert 'not measured here' in page and '5.4' in page
     for sentence in shared(Settings(data, epochs=2, **SMALL)):
-        assert html.escape(sentence) in page
+        assert str(escape(sentence)) in page
 
 
 @pytest.mark.slow
