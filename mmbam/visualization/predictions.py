@@ -67,8 +67,10 @@ def draw_segmentations(
     """Draw images, the classes of their pixels, and what each segmentor predicts.
 
     Args:
-        samples (Mapping[str, Sequence[dict]]): As in :func:`draw_detections`, but
-            ``truth`` and ``prediction`` are maps of classes.
+        samples (Mapping[str, Sequence[dict]]): Samples of each segmentor, under its
+            name: dicts of ``path``, ``truth`` and ``prediction``, of which the last
+            two are maps of class numbers. All segmentors must have the same images in
+            the same order.
         names (Sequence[str]): Names of the classes.
         path (str | Path): PNG to write.
         title (str): Title of the figure.

@@ -33,7 +33,7 @@ def similarity(
         Z (Tensor): Latents of length 1, shape (..., M, d).
         Z_target (Tensor): Latents of length 1 to compare with, shape (..., C, d).
         images (Tensor): Index of the image behind each row of ``Z``, shape (M,).
-        target_images (Tensor): The same for ``Z_target``, shape (C,).
+        target_images (Tensor): Image index of each row of ``Z_target``, shape (C,).
         positive_mask (str | None): See :class:`BAMLoss`. Defaults to ``'exclude'``.
     """
     S = Z @ Z_target.mT
