@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
+from mmbam.cli.common import run_command
 from mmbam.datasets.splits import balanced_split, write_list
 from mmbam.evaluation.frozen import class_folders
 from mmbam.evaluation.loaders import build_dataset
@@ -25,19 +25,16 @@ def main() -> None:
         '--seed', type=int, default=0, help='seed of the choice (default: 0)'
     )
     args = parser.parse_args()
-    try:
-        dataset = build_dataset(class_folders(args.root, pipeline=[]))
-        labels = dataset.get_gt_labels()
-        parts = balanced_split(labels, args.fraction, args.per_class, args.seed)
-        for path, part in zip((args.out, args.rest), parts):
-            if path is None:
-                continue
-            images = [dataset.get_data_info(i)['img_path'] for i in part]
-            write_list(path, zip(images, labels[part]), args.root)
-            print(f'Wrote {len(part)} of {len(labels)} images to {path}.')
-    except (ValueError, OSError) as error:
-        sys.exit(f'make_split: {error}')
+    dataset = build_dataset(class_folders(args.root, pipeline=[]))
+    labels = dataset.get_gt_labels()
+    parts = balanced_split(labels, args.fraction, args.per_class, args.seed)
+    for path, part in zip((args.out, args.rest), parts):
+        if path is None:
+            continue
+        images = [dataset.get_data_info(i)['img_path'] for i in part]
+        write_list(path, zip(images, labels[part]), args.root)
+        print(f'Wrote {len(part)} of {len(labels)} images to {path}.')
 
 
 if __name__ == '__main__':
-    main()
+    run_command(main)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from mmbam.registry import MODELS
+from mmbam.utils.errors import InputError
 
 from .functional import attention, balance, match, similarity
 
@@ -106,10 +107,9 @@ class BAMLoss(nn.Module):
         V, T = self.num_views, self.num_target_views
         Z = Z_m = _by_view(z, V, 'z')
         if z_target is not None:  # the teacher's latents, Z_m in App. C
-            Z_m = _by_view(z_target.detach(), self.num_teacher_views, 'z_target')
-            Z_m = Z_m.to(Z.dtype)
+            Z_m = _by_view(z_target.detach(), self.num_teacher_views, 'z_target').to(Z)
             if Z_m.shape[1:] != Z.shape[1:]:
-                raise ValueError(
+                raise InputError(
                     f'z_target must hold {len(Z_m)} views of the same images and width '
                     f'as z, {tuple(z.shape)}, but got {tuple(z_target.shape)}.'
                 )
@@ -117,7 +117,7 @@ class BAMLoss(nn.Module):
             Z_target, images, target_images = _gather_images(Z_m[:T])
             n, N = len(images), len(target_images)
             if self.positive_mask is not None and N < 2:
-                raise ValueError(f'positive_mask needs at least 2 images, but got {N}.')
+                raise InputError(f'positive_mask needs at least 2 images, but got {N}.')
             if self.global_norm:  # one block of columns for all target views
                 Z_target = Z_target.flatten(0, 1)
                 target_images = target_images.repeat(T)
