@@ -27,14 +27,19 @@ def embed_views(
     Returns:
         Tensor: Latents ordered view by view, shape (V * n, d).
     """
-    by_size: dict[torch.Size, list[int]] = {}
-    for index, view in enumerate(views):
-        by_size.setdefault(view.shape[-2:], []).append(index)
     latents: dict[int, Tensor] = {}
-    for indices in by_size.values():
+    for indices in group_by_size(views):
         z = embedding(backbone, torch.cat([views[i] for i in indices]))
         if neck is not None:
             z = neck(z)
         for index, part in zip(indices, z.chunk(len(indices))):
             latents[index] = part
     return torch.cat([latents[index] for index in range(len(views))])
+
+
+def group_by_size(views: Sequence[Tensor]) -> list[list[int]]:
+    """Group the indices of views by height and width, in order of appearance."""
+    by_size: dict[torch.Size, list[int]] = {}
+    for index, view in enumerate(views):
+        by_size.setdefault(view.shape[-2:], []).append(index)
+    return list(by_size.values())

@@ -42,10 +42,16 @@ class BAMNeck(BaseModule):
         ),
     ) -> None:
         super().__init__(init_cfg)
-        if num_layers < 1:
-            raise InputError(
-                f'BAMNeck: num_layers must be at least 1, but got {num_layers}.'
-            )
+        for name, value in dict(
+            in_channels=in_channels,
+            hid_channels=hid_channels,
+            out_channels=out_channels,
+            num_layers=num_layers,
+        ).items():
+            if value < 1:
+                raise InputError(
+                    f'BAMNeck: {name} must be at least 1, but got {value}.'
+                )
         widths = [in_channels] + [hid_channels] * (num_layers - 1) + [out_channels]
         layers: list[nn.Module] = []
         for index, (width_in, width_out) in enumerate(zip(widths, widths[1:])):

@@ -114,7 +114,7 @@ class FrozenTeacher(Teacher):
     Args:
         backbone (dict | nn.Module): Config of a backbone of mmpretrain, or a network.
         checkpoint (str, optional): File with all weights of the backbone. Defaults to
-            None, the weights that ``backbone`` comes with.
+            None, the weights that a network, or timm's ``pretrained``, comes with.
         neck (dict | nn.Module, optional): Projector of the teacher. Defaults to None:
             its embeddings are the latents.
     """
@@ -126,6 +126,14 @@ class FrozenTeacher(Teacher):
         neck: dict | nn.Module | None = None,
     ) -> None:
         super().__init__()
+        if checkpoint is None and isinstance(backbone, dict):
+            # timm's networks may bring weights; an init_cfg is not run here.
+            if not (backbone.get('pretrained') or backbone.get('checkpoint_path')):
+                raise InputError(
+                    'FrozenTeacher: checkpoint must name a file with weights of the '
+                    f'{backbone.get("type")}, but got None: its weights would be '
+                    'random and stay so.'
+                )
         build = MMPRETRAIN_MODELS.build
         self.backbone = build(backbone) if isinstance(backbone, dict) else backbone
         self.neck = build(neck) if isinstance(neck, dict) else neck

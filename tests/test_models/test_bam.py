@@ -193,8 +193,12 @@ class TestFrozenTeacher:
         with pytest.raises(ValueError, match='missing'):
             FrozenTeacher(backbone=dict(VIT), checkpoint=str(path))
 
+    def test_random_weights_are_refused(self):
+        with pytest.raises(ValueError, match='checkpoint must name a file'):
+            FrozenTeacher(backbone=dict(VIT))
+
     def test_latents_of_another_width_are_named(self):
-        cfg = bam_config(teacher=dict(type='mmbam.FrozenTeacher', backbone=VIT))
+        cfg = bam_config(teacher=FrozenTeacher(backbone=MODELS.build(VIT)))
         with pytest.raises(ValueError, match='width'):
             MODELS.build(cfg)(make_views(), mode='loss')
 

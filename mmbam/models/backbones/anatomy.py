@@ -44,34 +44,34 @@ def embedding(backbone: nn.Module, images: Tensor) -> Tensor:
 
 
 def embedding_width(backbone: nn.Module, image_size: int) -> int:
-    """Find the width of a backbone's embedding by running it on blank images.
+    """Find the width of a backbone's embedding by running it on a blank image.
 
     Args:
         backbone (nn.Module): Any network that :func:`embedding` takes.
-        image_size (int): Side of the images in pixels.
-
-    Returns:
-        int: Number of values in the embedding of an image.
+        image_size (int): Side of the image in pixels.
     """
     images = next(backbone.parameters()).new_zeros(1, 3, image_size, image_size)
     with frozen(backbone):
         return embedding(backbone, images).shape[1]
 
 
+def last_features(features: Tensor | Sequence) -> Tensor:
+    """Return the last tensor of a backbone's output, which may be nested tuples."""
+    while isinstance(features, Sequence):
+        features = features[-1]
+    return features
+
+
 def pool_features(features: Tensor | Sequence) -> Tensor:
-    """Turn the output of a backbone into one vector per image.
+    """Turn the output of a backbone into one vector (n, c) per image.
 
     Args:
-        features (Tensor | Sequence): Output of a backbone of mmpretrain or timm: a
-            tensor, or nested tuples of which the last tensor counts (the token of a
-            ``[patch map, cls token]`` pair). A map of shape (n, c, h, w) is averaged
-            over its positions, tokens of shape (n, l, c) are averaged, and a vector of
-            shape (n, c) stays as it is.
-
-    Returns:
-        Tensor: Embeddings of shape (n, c).
+        features (Tensor | Sequence): Output of a backbone of mmpretrain or timm, of
+            which the last tensor counts (the token of a ``[patch map, cls token]``
+            pair). A map of shape (n, c, h, w) is averaged over its positions, tokens of
+            shape (n, l, c) are averaged, and a vector of shape (n, c) stays as it is.
     """
-    features = _last(features)
+    features = last_features(features)
     if features.dim() == 4:
         return features.mean(dim=(2, 3))
     if features.dim() == 3:
@@ -131,7 +131,7 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
     # In front of the head, whose layer norm over channels (CAFormer and its kin) makes
     # every sum over channels the same. A feature pyramid has only its whole forward.
     run = getattr(network, 'forward_features', network)
-    features = _last(_run_timm(run, images))
+    features = last_features(_run_timm(run, images))
     if features.dim() == 3:
         tokens = features[:, getattr(network, 'num_prefix_tokens', 0) :]
         features = tokens.mT.unflatten(2, _grid(tokens.shape[1], images))
@@ -201,12 +201,7 @@ def heat_map(backbone: nn.Module, images: Tensor) -> Tensor:
 
 @functools.singledispatch
 def blocks(backbone: nn.Module) -> list[nn.Module]:
-    """List the residual blocks of a backbone, from first to last.
-
-    Args:
-        backbone (nn.Module): A ResNet or ViT of mmpretrain, or a network registered
-            here.
-    """
+    """List the residual blocks of a backbone, from first to last."""
     raise InputError(
         f'The blocks of {type(backbone).__name__}, which grad_checkpointing needs, are '
         f'not known: use a ResNet or VisionTransformer, or {_register("blocks")}.'
@@ -228,15 +223,8 @@ def _inner(backbone: nn.Module) -> nn.Module:
     return backbone.timm_model if isinstance(backbone, TIMMBackbone) else backbone
 
 
-def _last(features: Tensor | Sequence) -> Tensor:
-    """The last tensor of nested features."""
-    while isinstance(features, Sequence):
-        features = features[-1]
-    return features
-
-
 def _as_map(features: Tensor | Sequence, network: nn.Module) -> Tensor:
-    features = _last(features)
+    features = last_features(features)
     if features.dim() != 4:
         raise InputError(
             f'{type(network).__name__} returns features of shape '

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -10,15 +11,14 @@ import torch.distributed.nn.functional as dist_nn
 import torch.nn.functional as F
 from mmengine.dist import all_gather, get_rank, get_world_size
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from mmbam.registry import MODELS
+from mmbam.utils.autograd import GradientAtOnce
 from mmbam.utils.errors import InputError
 
-from .functional import attention, balance, match, similarity
+from .functional import EXCLUDED, attention, balance, match, similarity
 
-MASKS = ('exclude', 'zero', None)
-ROWS = ('targets', 'all')
+MASKS, ROWS = ('exclude', 'zero', None), ('targets', 'all')
 
 
 @MODELS.register_module()
@@ -26,33 +26,34 @@ class BAMLoss(nn.Module):
     """Matches the attention of every view to the balanced attention of another.
 
     From `Unsupervised Representation Learning by Balanced Self Attention Matching
-    <https://arxiv.org/abs/2408.02014>`_ (ECCV 2024). Works in any training loop. The
-    mean of the ranks' losses is the loss of all their images as one batch.
+    <https://arxiv.org/abs/2408.02014>`_ (ECCV 2024). Works in any training loop. It is
+    Eq. 5 averaged over images and pairs of views. Its mean over ranks, which is what
+    DistributedDataParallel optimises, is the loss of all their images as one batch.
 
     Args:
         num_views (int): Number V of views of each image.
         num_target_views (int): Number T of first views used as targets. Defaults to 2.
         tau (float): Temperature of the sources' soft-max. Defaults to 0.1.
         tau_b (float): Temperature of the balanced targets. It must be lower than
-            ``tau`` by a margin: training collapses from 0.075 on for ResNet and 0.1
-            for ViT (paper, App. F). May be set during training. Defaults to 0.05.
+            ``tau`` by a margin: with 0.1, training collapses from 0.075 on for ResNet
+            and 0.1 for ViT (App. F). May be set during training. Defaults to 0.05.
         sinkhorn_iters (int): Number of iterations of balancing. Defaults to 3.
         positive_mask (str | None): Treatment of pairs of views of one image, before
             soft-max and balancing. ``'exclude'``: they get probability 0, as in the
             authors' release; ``'zero'``: their similarity becomes 0 (Eq. 3 read
             literally); None: they stay. Defaults to ``'exclude'``.
         balance_rows (str): Rows that are balanced. ``'targets'``: those of the target
-            views, the paper's square matrix; ``'all'``: those of all views, as in the
+            views, a square matrix as in the paper; ``'all'``: of all views, as in the
             release, so that a teacher must see all views. Defaults to ``'targets'``.
         top_k (int): Number of columns of B kept per image, 0 for all. Defaults to 0.
         global_norm (bool): Whether to normalise over all target views at once. If
             False, each pair of views is a matrix of its own. Defaults to True.
-        balanced (bool): Whether to balance the targets. If False, they are the soft-max
-            itself at ``tau``, which collapses (Table 1). Defaults to True.
+        balanced (bool): Whether to balance the targets. If False, they are A itself
+            without gradient (Eq. 2), which collapses (Table 1). Defaults to True.
 
     Attributes:
         stats (dict[str, Tensor]): ``entropy_a`` and ``entropy_b`` of the last call, the
-            mean entropies of the rows of A and B in nats (paper, Fig. 3).
+            mean entropies of this rank's rows of A and B in nats (paper, Fig. 3).
     """
 
     def __init__(
@@ -77,32 +78,32 @@ class BAMLoss(nn.Module):
         for name, allowed, rule in (
             ('num_views', num_views >= 2, 'at least 2'),
             ('num_target_views', 1 <= num_target_views <= num_views, f'1..{num_views}'),
-            ('tau', tau > 0, 'positive'),
-            ('tau_b', tau_b > 0, 'positive'),
+            ('tau', 0 < tau < math.inf, 'positive and finite'),
+            ('tau_b', 0 < tau_b < math.inf, 'positive and finite'),
             ('sinkhorn_iters', sinkhorn_iters >= 1, 'at least 1 (or balanced=False)'),
             ('positive_mask', positive_mask in MASKS, f'one of {MASKS}'),
             ('balance_rows', balance_rows in ROWS, f'one of {ROWS}'),
             ('top_k', top_k >= 0, '0 (off) or positive'),
         ):
             if not allowed:
-                value = getattr(self, name)
-                raise ValueError(f'{name} must be {rule}, but got {value!r}.')
+                got = getattr(self, name)
+                raise ValueError(f'{name} must be {rule}, but got {got!r}.')
 
     @property
     def num_teacher_views(self) -> int:
         """Number of views, from the first on, that a teacher must see."""
-        return self.num_views if self.balance_rows == 'all' else self.num_target_views
+        all_rows = self.balance_rows == 'all' and self.balanced and self.global_norm
+        return self.num_views if all_rows else self.num_target_views
 
-    @torch.compiler.disable  # collectives and recomputation: nothing to compile
+    @torch.compiler.disable  # collectives and an inner backward pass
     def forward(self, z: Tensor, z_target: Tensor | None = None) -> Tensor:
-        """Compute the loss of this rank's images, a scalar.
+        """Compute this rank's share of the loss, a scalar.
 
         Args:
-            z (Tensor): Latents of all views, ordered view by view, shape (V * n, d),
-                not necessarily normalised.
+            z (Tensor): Latents of any length, ordered view by view, shape (V * n, d).
             z_target (Tensor, optional): The teacher's latents of the first
                 ``num_teacher_views`` views, in the same order. Defaults to None: the
-                targets are ``z`` itself, and gradients flow through both sides.
+                first views of ``z`` take their place, with gradients as columns of S.
         """
         V, T = self.num_views, self.num_target_views
         Z = Z_m = _by_view(z, V, 'z')
@@ -114,52 +115,53 @@ class BAMLoss(nn.Module):
                     f'as z, {tuple(z.shape)}, but got {tuple(z_target.shape)}.'
                 )
         with torch.autocast(z.device.type, enabled=False):
-            Z_target, images, target_images = _gather_images(Z_m[:T])
-            n, N = len(images), len(target_images)
+            Z_cols, row_images, col_images = _gather_latents(Z_m[:T])
+            n, N = len(row_images), len(col_images)
             if self.positive_mask is not None and N < 2:
                 raise InputError(f'positive_mask needs at least 2 images, but got {N}.')
             if self.global_norm:  # one block of columns for all target views
-                Z_target = Z_target.flatten(0, 1)
-                target_images = target_images.repeat(T)
+                Z_cols, col_images = Z_cols.flatten(0, 1), col_images.repeat(T)
+            same = row_images[:, None] == col_images  # i = j (mod n) in Eq. 3
+            positive = same if self.positive_mask else None
+            value = 0.0 if self.positive_mask == 'zero' else EXCLUDED
 
-            def similarity_to_targets(Z: Tensor) -> Tensor:
-                Z, mask = F.normalize(Z, dim=-1), self.positive_mask
-                return similarity(Z, Z_target, images, target_images, mask)
+            def compare(rows: Tensor, columns: Tensor) -> Tensor:
+                return similarity(F.normalize(rows, dim=-1), columns, positive, value)
 
-            B = self._targets(Z_m, similarity_to_targets)
+            B = self._balanced_targets(Z_m, partial(compare, columns=Z_cols))
             B_sum = B.sum(dim=0)
 
-            def match_view(Z_v: Tensor, v: int) -> tuple[Tensor, Tensor]:
-                S = similarity_to_targets(Z_v)
-                log_A = attention(S, self.tau, log=True)
-                # CE is linear in b: one call with the sum of b does for all t != v.
-                loss = match(B_sum - B[v] if v < T else B_sum, log_A).mean()
-                log_A = log_A.detach()
-                return loss, match(log_A.exp(), log_A).mean()  # CE(a, a) is the entropy
+            def match_views(columns: Tensor, *views: Tensor) -> Iterator[tuple]:
+                for v, rows in enumerate(views):
+                    if T == 1 and v == 0:  # it has no other target view to match
+                        continue
+                    log_A = attention(compare(rows, columns), self.tau, log=True)
+                    # CE is linear in b: the sum of b does for all target views but v.
+                    loss = match(B_sum - B[v] if v < T else B_sum, log_A).mean()
+                    log_A = log_A.detach()
+                    yield loss, match(log_A.exp(), log_A).mean()  # CE(a, a): entropy
 
-            # A lone target view has no other one to match. S and A exist for one view
-            # at a time: checkpoint() computes them again in the backward pass.
-            views = [(Z_v, v) for v, Z_v in enumerate(Z.unbind()) if T > 1 or v > 0]
-            results = [checkpoint(match_view, *x, use_reentrant=False) for x in views]
-            loss, entropy_a = (torch.stack(values) for values in zip(*results))
-            entropy_b = torch.special.entr(B).sum(dim=-1).mean()
-            self.stats = dict(entropy_a=entropy_a.mean(), entropy_b=entropy_b)
-            # Ranks average their losses: one with more images must count for more.
-            return loss.sum() / (T * (V - 1)) * (n * get_world_size() / N)
+            # Only one view's S and A exist at a time: its gradient is taken at once.
+            loss, entropy_a = GradientAtOnce.apply(match_views, Z_cols, *Z.unbind())
+            entropy_b = match(B, B.clamp(min=torch.finfo(B.dtype).tiny).log()).mean()
+            entropy_a /= V if T > 1 else V - 1
+            self.stats = dict(entropy_a=entropy_a, entropy_b=entropy_b)
+            # The mean over ranks follows: one with more images must weigh more.
+            return loss / (T * (V - 1)) * (n * get_world_size() / N)
 
     @torch.no_grad()
-    def _targets(self, Z_m: Tensor, similarity_to_targets: Callable) -> Tensor:
+    def _balanced_targets(self, Z_m: Tensor, compare: Callable) -> Tensor:
         """B of the target views: (T, n, T * N), or (T, T, n, N) by pairs of views."""
         T = self.num_target_views
-        S = similarity_to_targets(Z_m[:T] if self.global_norm else Z_m[:T, None])
+        S = compare(Z_m[:T] if self.global_norm else Z_m[:T, None])
         if not self.balanced:
             B = attention(S, self.tau)
         elif not self.global_norm:
             B = balance(S, self.tau_b, self.sinkhorn_iters)
         else:
-            more = partial(map, similarity_to_targets, Z_m[T : self.num_teacher_views])
+            more = partial(map, compare, Z_m[T : self.num_teacher_views])
             B = balance(S.flatten(0, 1), self.tau_b, self.sinkhorn_iters, more)
-            B = B.view_as(S)
+            B = B.unflatten(0, (T, -1))
         return _keep_top_k(B, self.top_k) if self.top_k else B
 
 
@@ -173,18 +175,18 @@ def _by_view(z: Tensor, num_views: int, name: str) -> Tensor:
     return z.unflatten(0, (num_views, -1))
 
 
-def _gather_images(Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _gather_latents(Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Normalised latents (T, N, d) of all ranks' images, from this rank's (T, n, d),
-    the indices (n,) of this rank's images among them, and those (N,) of all images."""
+    the places (n,) of this rank's images among them, and the places (N,) of all."""
     Z, n = F.normalize(Z, dim=-1), Z.shape[1]
-    first, N = 0, n
+    before, N = 0, n
     if get_world_size() > 1:
         sizes = [int(size) for size in all_gather(torch.tensor(n, device=Z.device))]
-        first, N = sum(sizes[: get_rank()]), sum(sizes)
+        before, N = sum(sizes[: get_rank()]), sum(sizes)
         # Each rank fills in its own images, however many. Gradients reach all ranks.
-        Z = dist_nn.all_reduce(F.pad(Z, (0, 0, first, N - first - n)))
+        Z = dist_nn.all_reduce(F.pad(Z, (0, 0, before, N - before - n)))
     all_images = torch.arange(N, device=Z.device)
-    return Z, all_images[first : first + n], all_images
+    return Z, all_images[before : before + n], all_images
 
 
 def _keep_top_k(B: Tensor, k: int) -> Tensor:

@@ -1,9 +1,9 @@
 """The four steps of BAM's loss under the paper's names (Sec. 3): S, A, B and match.
 
 There are n images on this rank and N on all ranks, with V views each (the paper's k).
-The first T views are targets. Matrices are ordered view by view: row ``v * n + i`` is
-view v of image i, column ``t * N + i`` is view t of image i. All four work on the whole
-matrices or on some of their rows; :class:`BAMLoss` takes those of one view at a time.
+Row ``v * n + i`` of a matrix is view v of image i. Columns are only the first T views,
+the targets: column ``t * N + i`` is view t of image i. With T = V on one rank these are
+the paper's square matrices. Balance needs all rows; the others treat each row alone.
 """
 
 from __future__ import annotations
@@ -21,26 +21,19 @@ EXCLUDED = -1e4
 
 
 def similarity(
-    Z: Tensor,
-    Z_target: Tensor,
-    images: Tensor,
-    target_images: Tensor,
-    positive_mask: str | None = 'exclude',
+    Z: Tensor, Z_cols: Tensor, positive: Tensor | None = None, value: float = EXCLUDED
 ) -> Tensor:
     """S (..., M, C): cosine similarities (Sec. 3.1), positive pairs masked (Eq. 3).
 
     Args:
-        Z (Tensor): Latents of length 1, shape (..., M, d).
-        Z_target (Tensor): Latents of length 1 to compare with, shape (..., C, d).
-        images (Tensor): Index of the image behind each row of ``Z``, shape (M,).
-        target_images (Tensor): Image index of each row of ``Z_target``, shape (C,).
-        positive_mask (str | None): See :class:`BAMLoss`. Defaults to ``'exclude'``.
+        Z (Tensor): Latents of the rows, of length 1, shape (..., M, d).
+        Z_cols (Tensor): Latents of the columns, of length 1, shape (..., C, d).
+        positive (Tensor, optional): Which pairs are views of one image, i = j (mod n)
+            in Eq. 3, shape (M, C) or broadcast to it. Defaults to None: no masking.
+        value (float): Similarity that they get instead. Defaults to ``EXCLUDED``.
     """
-    S = Z @ Z_target.mT
-    if positive_mask is None:
-        return S
-    positive = images[:, None] == target_images  # i = j (mod n) in Eq. 3
-    return S.masked_fill_(positive, EXCLUDED if positive_mask == 'exclude' else 0.0)
+    S = Z @ Z_cols.mT
+    return S if positive is None else S.masked_fill_(positive, value)
 
 
 def attention(S: Tensor, tau: float, log: bool = False) -> Tensor:
@@ -49,7 +42,7 @@ def attention(S: Tensor, tau: float, log: bool = False) -> Tensor:
     Args:
         S (Tensor): Similarities, shape (..., M, C).
         tau (float): Temperature.
-        log (bool): Whether to return log A, exact where A is 0. Defaults to False.
+        log (bool): Whether to return log A, also where A is 0. Defaults to False.
     """
     return (S / tau).log_softmax(dim=-1) if log else (S / tau).softmax(dim=-1)
 
@@ -59,14 +52,15 @@ def balance(
     S: Tensor,
     tau_b: float,
     iters: int = 3,
-    further_rows: Callable[[], Iterable[Tensor]] = tuple,
+    further_rows: Callable[[], Iterable[Tensor]] = lambda: (),
 ) -> Tensor:
     """B (..., M, C): the transport plan of Eq. 4, by Sinkhorn iterations (Sec. 3.3).
 
     Each iteration scales the columns of ``K = exp(S / tau_b)`` to equal sums, over the
-    rows of all ranks, and then its rows to sum 1. Scaling columns is the same as adding
-    a number c to each column of S, and scaling the rows is the soft-max. So B is the
-    attention of S + c at temperature tau_b, and only c has to be found.
+    rows of all ranks, and then its rows to sum 1; columns first, as in the authors'
+    release. Scaling columns is the same as adding a number c to each column of S, and
+    scaling the rows is the soft-max. So B is the attention of S + c at temperature
+    tau_b, and only c has to be found.
 
     Args:
         S (Tensor): Similarities of this rank's rows, shape (..., M, C).

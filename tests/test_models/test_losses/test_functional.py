@@ -24,7 +24,8 @@ def images(views: int = V) -> torch.Tensor:
 
 
 def similarities(mask='exclude') -> torch.Tensor:
-    return similarity(latents(), latents(), images(), images(), mask)
+    positive = images()[:, None] == images() if mask else None
+    return similarity(latents(), latents(), positive, 0.0 if mask == 'zero' else -1e4)
 
 
 @pytest.mark.parametrize('mask', ['exclude', 'zero', None])
@@ -73,7 +74,8 @@ def test_b_is_what_scaling_columns_and_rows_in_turn_gives(iters, tau_b):
 
 def test_further_rows_count_in_the_sums_of_columns_only():
     S = similarities()
-    local = similarity(latents(3 * N, seed=1), latents(), images(3), images())
+    positive = images(3)[:, None] == images()
+    local = similarity(latents(3 * N, seed=1), latents(), positive)
     expected = balance(torch.cat([S, local]), tau_b=0.05)[: V * N]
     B = balance(S, tau_b=0.05, further_rows=lambda: local.split(N))
     torch.testing.assert_close(B, expected)
