@@ -4,7 +4,7 @@ from .conversion import convert_checkpoint
 from .loading import load_backbone, require_fit
 from .reading import read_weights
 from .selection import select_backbone
-from .weights_only import load_training_checkpoint, use_safe_loading
+from .training import load_training_checkpoint, use_safe_loading
 
 __all__ = [
     'convert_checkpoint',

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import require_writable, save_tensors
 
 from .names import to_mmpretrain, to_timm
 from .reading import read_weights
@@ -40,6 +41,7 @@ def convert_checkpoint(
     """
     if to not in FORMATS:
         raise InputError(f'to must be one of {FORMATS}, but got {to!r}.')
+    require_writable(out, path)
     weights, source = select_backbone(read_weights(path), source)
     # CAFormer's final norm is part of its features, but in timm part of the head.
     weights = {
@@ -57,6 +59,5 @@ def convert_checkpoint(
         content = converted
     if not converted:
         raise InputError(f'The {source} in {str(path)!r} has no backbone to convert.')
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    torch.save(content, out)
+    save_tensors(content, out)
     return converted

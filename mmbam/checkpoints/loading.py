@@ -54,16 +54,24 @@ def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -
     return source
 
 
-def require_fit(model: nn.Module, path: str | Path) -> None:
-    """Refuse a checkpoint that mmengine would load in part, with warnings.
+def require_fit(
+    model: nn.Module, weights: dict[str, Tensor], path: str | Path, heads: bool = True
+) -> None:
+    """Refuse weights that mmengine would load in part, with warnings.
 
     Args:
         model (nn.Module): The model that is to get the weights.
-        path (str | Path): The checkpoint; see :func:`read_weights`.
+        weights (dict[str, Tensor]): All weights of a checkpoint.
+        path (str | Path): Name of the checkpoint, for the error.
+        heads (bool): Whether the weights of heads must fit, too. Defaults to True.
     """
-    weights = read_weights(path)
-    weights = {name.removeprefix('module.'): w for name, w in weights.items()}
-    differences = _differences(weights, model.state_dict())
+    expected = model.state_dict()
+    if not heads:
+        weights, expected = (
+            {n: w for n, w in some.items() if not n.split('.')[0].endswith('head')}
+            for some in (weights, expected)
+        )
+    differences = _differences(weights, expected)
     if differences:
         raise InputError(
             f'The weights in {str(path)!r} are not those of the '
@@ -87,7 +95,12 @@ def _differences(weights: dict[str, Tensor], expected: dict[str, Tensor]) -> str
             if name in expected and value.shape != expected[name].shape
         ],
     }
-    return '; '.join(f'{k}: {", ".join(names)}' for k, names in lists.items() if names)
+    return '; '.join(f'{k}: {_some(names)}' for k, names in lists.items() if names)
+
+
+def _some(names: list[str], most: int = 4) -> str:
+    shown = ', '.join(names[:most])
+    return shown if len(names) <= most else f'{shown} and {len(names) - most} more'
 
 
 def _fit_position_embedding(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from mmbam.utils.errors import InputError
 
-from .unpickling import InertUnpickler, pickle_module
+from .files import read_file
+from .unpickling import InertUnpickler, Refused
 
 # Entries that hold a state dict. Those of a student and of a teacher become prefixes,
 # which keep the names of their weights apart.
@@ -28,9 +28,8 @@ class NoWeightsError(InputError):
 def read_weights(path: str | Path) -> dict[str, Tensor]:
     """Read the weights of a checkpoint, which need not be trusted.
 
-    Tensors are read with ``weights_only=True``. A file that holds other objects too, as
-    those of mmengine's runner do, is read a second time with each of them replaced by
-    an empty stand-in, so that no code of the file's choosing ever runs.
+    Every object in the file that is no tensor or container becomes an empty stand-in,
+    so that no code of the file's choosing ever runs.
 
     Args:
         path (str | Path): A file of ``torch.save``, or ``.safetensors``. The state dict
@@ -60,6 +59,18 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     )
 
 
+def load_safetensors(
+    filename: str | Path, device: str | int = 'cpu', **kwargs: Any
+) -> dict[str, Tensor]:
+    """Read a file of safetensors, whose own error does not name the file."""
+    try:
+        return load_file(filename, device, **kwargs)
+    except SafetensorError as error:
+        raise InputError(
+            f'{str(filename)!r} is not a checkpoint of safetensors ({error}).'
+        ) from error
+
+
 def _tensors_of(content: Mapping) -> dict[str, Tensor]:
     return {
         name: value.detach()
@@ -70,49 +81,11 @@ def _tensors_of(content: Mapping) -> dict[str, Tensor]:
 
 def _read(path: Path) -> Any:
     if path.suffix == '.safetensors':
-        from safetensors.torch import load_file
-
-        return load_file(path)
-    refuse_archive(path)
+        return load_safetensors(path)
     try:
-        try:
-            return torch.load(path, map_location='cpu', weights_only=True)
-        except pickle.UnpicklingError:
-            return torch.load(
-                path,
-                map_location='cpu',
-                weights_only=False,
-                pickle_module=pickle_module(InertUnpickler),
-            )
-    # Damaged files raise all kinds of errors; the cause stays attached.
-    except Exception as error:
+        return read_file(path, InertUnpickler)
+    except Refused as error:
         raise InputError(
-            f'{str(path)!r} is not a checkpoint that torch can read '
-            f'({type(error).__name__}).'
+            f'{str(path)!r} is not a checkpoint of plain tensors (it has {error}): '
+            'save its state dict with torch.save.'
         ) from error
-
-
-def refuse_archive(path: Path) -> None:
-    """Refuse archives that run code in spite of ``weights_only`` before torch 2.6.
-
-    See CVE-2025-32434.
-
-    Args:
-        path (Path): A file that ``torch.load`` is to open.
-    """
-    if _is_torchscript(path) or tarfile.is_tarfile(path):
-        raise InputError(
-            f'{str(path)!r} is a TorchScript or tar archive, which cannot be read '
-            'without running what is in it: save its state dict with torch.save.'
-        )
-
-
-def _is_torchscript(path: Path) -> bool:
-    # By the reader that torch.load uses. Python's zipfile takes some files that this
-    # one opens for no zip at all.
-    try:
-        reader: Any = torch._C.PyTorchFileReader(str(path))
-        records = reader.get_all_records()
-    except RuntimeError:  # no zip
-        return False
-    return any(Path(record).name == 'constants.pkl' for record in records)

@@ -1,4 +1,4 @@
-"""Keep random states."""
+"""Keep random states, and set them."""
 
 from __future__ import annotations
 
@@ -23,3 +23,17 @@ def preserved_randomness() -> Iterator[None]:
     finally:
         random.setstate(python_state)
         np.random.set_state(numpy_state)
+
+
+def seed_by_key(*key: int) -> None:
+    """Seed python's, numpy's and torch's CPU random numbers from a tuple of integers.
+
+    Args:
+        *key (int): Non-negative integers. Different keys give unrelated draws.
+    """
+    # The length goes in because SeedSequence pads short keys with zeros.
+    words = np.random.SeedSequence((len(key), *key)).generate_state(6)
+    np.random.seed(words[:4])
+    random.seed(int(words[4]))
+    # `torch.manual_seed` would also seed every GPU, which is slow and not needed here.
+    torch.default_generator.manual_seed(int(words[5]))

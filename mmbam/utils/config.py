@@ -1,0 +1,153 @@
+"""Read configs and build from them, with one sentence for what is wrong in them."""
+
+from __future__ import annotations
+
+import difflib
+import linecache
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any
+
+from mmengine.config import Config, DictAction
+from mmengine.registry import build_functions, root
+from mmengine.utils import manager
+
+from .errors import InputError
+
+SUFFIXES = ('.py', '.json', '.yaml', '.yml')
+# Where mmengine calls a class with the arguments of a config.
+_CALLERS = (build_functions.__file__, manager.__file__)
+
+
+class Options(DictAction):
+    """Action of ``--cfg-options`` that refuses what is not KEY=VALUE."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        """Parse the values."""
+        for value in values:
+            if not value.partition('=')[0] or '=' not in value:
+                parser.error(f'{option_string} needs KEY=VALUE, but got {value!r}')
+        super().__call__(parser, namespace, values, option_string)
+
+
+def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
+    """Read a config file and put values of a command line into it.
+
+    Args:
+        path (str | Path): The config file.
+        options (Mapping, optional): Values by dotted keys. Defaults to None.
+
+    Raises:
+        InputError: There is no such file, it is no config, it needs a package that is
+            not installed, or an option has no place in it.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f'Config file not found: {path}')
+    if path.suffix not in SUFFIXES:
+        raise InputError(
+            f'A config must end with {", ".join(SUFFIXES)}, but got {str(path)!r}.'
+        )
+    try:
+        cfg = Config.fromfile(path)
+    except Exception as error:  # a config is a program, which may raise anything
+        raise InputError(
+            f'The config {str(path)!r} cannot be read: {describe(error)}'
+        ) from error
+    for key, value in (options or {}).items():
+        try:
+            cfg.merge_from_dict({key: value})
+        except Exception as error:  # mmengine has no class for this
+            raise InputError(
+                f'{key!r} cannot be set in {str(path)!r}: {describe(error)}'
+            ) from error
+    with build_errors():
+        _resolve(cfg._cfg_dict)
+    return cfg
+
+
+@contextmanager
+def build_errors(of: str = '') -> Iterator[None]:
+    """Turn what is refused while a config is built into InputError.
+
+    That is an unknown type, an unknown or missing argument, and what a class refuses by
+    a ``raise`` or an ``assert``. Any other error inside of a class passes unchanged: it
+    may be a bug.
+
+    Args:
+        of (str): Subject to put in front of the message. Defaults to none.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, AssertionError, ImportError) as error:
+        if not (isinstance(error, ImportError) or _is_refusal(error)):
+            raise
+        message = describe(error)
+        name = message.split(' is not in the ')[0]
+        if name != message:
+            message = f'There is no {name!r} in the registry{close(name, all_types())}.'
+        raise InputError(f'{of}: {message}' if of else message) from error
+
+
+def close(name: str, names: Iterable[str]) -> str:
+    """Return '; did you mean ...?' for the names that resemble one, else nothing."""
+    bare = {known: known for known in names}
+    for known in list(bare):
+        bare.setdefault(known.rpartition('.')[2], known)
+    # The scope, as in mmbam.BAM, says little about what was meant.
+    found = difflib.get_close_matches(name.rpartition('.')[2], bare, n=3, cutoff=0.7)
+    meant = list(dict.fromkeys(bare[one] for one in found))
+    return f', but there is {" or ".join(meant)}' if meant else ''
+
+
+def all_types() -> set[str]:
+    """Return the names of all classes in the registries, with their scopes."""
+    names: set[str] = set()
+    for registry in registries():
+        names |= set(registry.module_dict)
+        for scope, child in registry.children.items():
+            names |= {f'{scope}.{name}' for name in child.module_dict}
+    return names
+
+
+def registries() -> list:
+    """Return mmengine's registries."""
+    kind = type(root.MODELS)
+    return [one for one in vars(root).values() if isinstance(one, kind)]
+
+
+def describe(error: Exception) -> str:
+    """Return the type and the message of an error in one line."""
+    message = error.args[0] if isinstance(error, KeyError) and error.args else error
+    line = ' '.join(str(message).split())
+    return line if isinstance(error, InputError) else f'{line} ({type(error).__name__})'
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a call with the arguments of a config was refused, and nothing broke."""
+    frames = list(walk_tb(error.__traceback__))
+    built = [frame for frame, _ in frames if frame.f_code.co_filename in _CALLERS]
+    if not built:
+        return False
+    last, line = frames[-1]
+    if last is built[-1]:  # before any code of the class ran
+        return True
+    # A class may hand its keyword arguments on.
+    unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    if unexpected:
+        return unexpected[1] in built[-1].f_locals.get('args', ())
+    text = linecache.getline(last.f_code.co_filename, line).strip()
+    return text.startswith(('raise ', 'assert '))
+
+
+def _resolve(node: Any) -> None:
+    """Import what a config of mmengine's newer style names."""
+    if isinstance(node, dict):
+        for key in node:
+            _resolve(node[key])
+    elif isinstance(node, (list, tuple)):
+        for value in node:
+            _resolve(value)

@@ -1,0 +1,100 @@
+"""Write files as a whole or not at all, and never over what is being read."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .errors import ExpectedError, InputError
+
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+
+
+@contextmanager
+def written(path: str | Path) -> Iterator[Path]:
+    """Give the name of a file beside ``path`` to write, and rename it at the end.
+
+    If writing fails, what was at ``path`` stays and nothing is left beside it.
+
+    Args:
+        path (str | Path): File to write. Its folder is made if need be.
+
+    Raises:
+        InputError: The place cannot be written to.
+        ExpectedError: The disk is full, or the file larger than is allowed.
+    """
+    path = Path(path)
+    part = path.with_name(f'.{path.name}.{os.getpid()}.part{path.suffix}')
+    try:
+        require_writable(path)
+        yield part
+        os.replace(part, path)
+    except InputError:
+        raise
+    except OSError as error:
+        if error.errno in _FULL:
+            raise ExpectedError(
+                f'{str(path)!r} was not written: {os.strerror(error.errno)}. Make room '
+                'or name another place.'
+            ) from error
+        raise InputError(
+            f'{str(path)!r} cannot be written: {error.strerror or error}.'
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file as a whole or not at all."""
+    with written(path) as part:
+        part.write_text(text, encoding='utf-8')
+
+
+def save_tensors(content: Any, path: str | Path) -> None:
+    """Write a file of ``torch.save`` as a whole or not at all."""
+    # In memory first: torch's own writer hides why it failed.
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    with written(path) as part:
+        part.write_bytes(buffer.getbuffer())
+
+
+def require_writable(path: str | Path | None, *read: str | Path | None) -> None:
+    """Refuse a file to write that is a folder, or that is one of the files to read.
+
+    Makes the folder of the file if need be.
+
+    Args:
+        path (str | Path, optional): File to write; None is fine.
+        *read (str | Path, optional): Files that the command reads.
+    """
+    if path is None:
+        return
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f'{str(path)!r} is a folder, but a file is to be written.')
+    for other in read:
+        if other and path.exists() and os.path.exists(other):
+            if os.path.samefile(path, other):
+                raise InputError(
+                    f'{str(path)!r} is read and would be overwritten: name another '
+                    'file to write.'
+                )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f'{str(path)!r} cannot be written: {error.strerror}: '
+            f'{str(error.filename)!r}.'
+        ) from error
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(
+            f'{str(path)!r} cannot be written: its folder is not writable.'
+        )
