@@ -9,6 +9,7 @@ from mmengine.dist import is_main_process
 
 from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
 from mmbam.evaluation import cluster_scores
+from mmbam.utils.files import require_writable, write_text
 from mmbam.utils.tables import print_table
 
 
@@ -30,6 +31,7 @@ def main() -> None:
     )
     parser.add_argument('--out', type=Path, help='JSON file for the figures')
     args = parser.parse_args()
+    require_writable(args.out, args.config, args.checkpoint)
     data = FrozenFeatures(args).of_split('test', args.test)
     scores = cluster_scores(*data, args.num_classes, args.draws, args.seed)
     if is_main_process():
@@ -39,7 +41,7 @@ def main() -> None:
         ]
         print_table('Clustering, in per cent', ['classes', 'NMI', 'ARI'], rows)
         if args.out:
-            args.out.write_text(json.dumps(scores, indent=2))
+            write_text(args.out, json.dumps(scores, indent=2))
 
 
 if __name__ == '__main__':

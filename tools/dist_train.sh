@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Train on several GPUs, or on as many CPU processes where there is no GPU.
+# Train on several GPUs, or on as many CPU processes where there is no GPU. RESTARTS=3
+# starts all processes again, from the newest checkpoint, up to three times if one dies.
 set -euo pipefail
 if [[ $# -lt 2 ]]; then
-    echo "usage: [NNODES=1 NODE_RANK=0 MASTER_ADDR=127.0.0.1 PORT=29500 PYTHON=python]" \
-        "$0 CONFIG GPUS [arguments of train.py]" >&2
+    echo "usage: [NNODES=1 NODE_RANK=0 MASTER_ADDR=127.0.0.1 PORT=29500 RESTARTS=0" \
+        "PYTHON=python] $0 CONFIG GPUS [arguments of train.py]" >&2
     exit 2
 fi
 exec "$(dirname "$0")/torchrun.sh" "$2" train.py "$1" --launcher pytorch "${@:3}"

@@ -17,6 +17,7 @@ from mmbam.engine.localize import localize
 from mmbam.evaluation.empty_crops import compare_crops, images_to_crop
 from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import require_writable
 from mmbam.utils.model import frozen
 from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops
 
@@ -49,11 +50,16 @@ def parse_args() -> argparse.Namespace:
     args = parser.parse_args()
     if args.num < 1:
         parser.error(f'--num must be at least 1, got {args.num}')
+    if args.size is not None and args.size < 1:
+        parser.error(f'--size must be at least 1, got {args.size}')
+    if not 0 <= args.threshold < 1:
+        parser.error(f'--threshold must be in [0, 1), got {args.threshold}')
     return args
 
 
 def main() -> None:
     args = parse_args()
+    require_writable(args.out, args.config, args.checkpoint)
     cfg, backbone, preprocessor = load_network(args)
     images = images_to_crop(cfg, args.images, args.coco, args.size)
     # Spread over the data set, since neighbours are often similar.

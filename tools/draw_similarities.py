@@ -17,6 +17,7 @@ from mmbam.evaluation import build_loader
 from mmbam.evaluation.frozen import build_frozen_neck, multi_view_dataset
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.utils.errors import input_errors
+from mmbam.utils.files import require_writable
 from mmbam.visualization.attention_histograms import (
     draw_similarities,
     embed_pairs,
@@ -59,6 +60,7 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
+    require_writable(args.out, args.config, args.checkpoint)
     cfg, backbone, preprocessor = load_network(args)
     neck = None
     if args.projector:

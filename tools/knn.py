@@ -6,6 +6,8 @@ from mmengine.dist import is_main_process
 
 from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
 from mmbam.evaluation import knn_accuracy
+from mmbam.evaluation.knn import check_votes
+from mmbam.evaluation.loaders import build_dataset, require_comparable
 
 
 def main() -> None:
@@ -32,9 +34,16 @@ def main() -> None:
         help='share of the training set to search (default: 1.0)',
     )
     args = parser.parse_args()
+    for k in args.k:
+        check_votes(k, args.temperature)
     features = FrozenFeatures(args)
-    train = features.of_split('train', args.train, args.fraction, gather=False)
-    test = features.of_split('test', args.test)
+    datasets = [
+        build_dataset(features.dataset(split, folder))
+        for split, folder in (('train', args.train), ('test', args.test))
+    ]
+    require_comparable(*datasets)
+    train = features.of(datasets[0], args.fraction, gather=False)
+    test = features.of(datasets[1])
     for k in args.k:
         accuracy = knn_accuracy(
             *train, *test, k=k, temperature=args.temperature, sharded=True

@@ -9,6 +9,8 @@ from mmbam.cli.common import run_command
 from mmbam.datasets.splits import balanced_split, write_list
 from mmbam.evaluation.frozen import class_folders
 from mmbam.evaluation.loaders import build_dataset
+from mmbam.utils.errors import InputError
+from mmbam.utils.files import require_writable
 
 
 def main() -> None:
@@ -25,6 +27,9 @@ def main() -> None:
         '--seed', type=int, default=0, help='seed of the choice (default: 0)'
     )
     args = parser.parse_args()
+    require_writable(args.out)
+    if args.rest and args.rest.resolve() == args.out.resolve():
+        raise InputError(f'--rest must be another file than {str(args.out)!r}.')
     dataset = build_dataset(class_folders(args.root, pipeline=[]))
     labels = dataset.get_gt_labels()
     parts = balanced_split(labels, args.fraction, args.per_class, args.seed)

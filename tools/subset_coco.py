@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mmbam.cli.common import run_command
 from mmbam.datasets.coco import first_images
+from mmbam.utils.files import require_writable, write_text
 
 
 def main() -> None:
@@ -18,9 +19,9 @@ def main() -> None:
     parser.add_argument('out', type=Path, help='the file to write')
     parser.add_argument('--images', type=int, default=16, help='number of images')
     args = parser.parse_args()
+    require_writable(args.out, args.annotations)
     content = first_images(args.annotations, args.images)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(content))
+    write_text(args.out, json.dumps(content))
     images, objects = len(content['images']), len(content['annotations'])
     print(f'{images} images, {objects} objects: {args.out}')
 

@@ -7,6 +7,11 @@ if [[ ! $gpus =~ ^[1-9][0-9]*$ ]]; then
     echo "GPUS must be a number of processes, got '$gpus'." >&2
     exit 2
 fi
+restarts=${RESTARTS:-0}
+if [[ ! $restarts =~ ^[0-9]+$ ]]; then
+    echo "RESTARTS must be a number of restarts, got '$restarts'." >&2
+    exit 2
+fi
 nodes=${NNODES:-1}
 if [[ $nodes == 1 && -z ${PORT:-} ]]; then # two runs on a machine must not collide
     PORT=$("$PYTHON" -c 'from socket import socket
@@ -19,7 +24,8 @@ if [[ -z ${OMP_NUM_THREADS:-} ]] && ! command -v nvidia-smi >/dev/null; then
     cores=$(getconf _NPROCESSORS_ONLN)
     export OMP_NUM_THREADS=$((cores > gpus ? cores / gpus : 1))
 fi
-exec "$PYTHON" -m torch.distributed.run \
+exec "$PYTHON" "$tools/torchrun.py" \
     --nnodes="$nodes" --node_rank="${NODE_RANK:-0}" --nproc_per_node="$gpus" \
+    --max_restarts="$restarts" \
     --master_addr="${MASTER_ADDR:-127.0.0.1}" --master_port="${PORT:-29500}" \
     "$tools/$2" "${@:3}"

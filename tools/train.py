@@ -6,6 +6,10 @@ import argparse
 
 from mmbam.cli.common import run_command
 from mmbam.engine import launch
+from mmbam.engine.config_check import check_config
+from mmbam.engine.resuming import set_reliable
+from mmbam.engine.work_dir import lock_work_dir
+from mmbam.utils.process_group import was_restarted
 
 
 def main() -> None:
@@ -16,7 +20,8 @@ def main() -> None:
         nargs='?',
         const='auto',
         metavar='CHECKPOINT',
-        help='continue from a checkpoint; without a file, from the latest in work-dir',
+        help='continue from a checkpoint; without a file, from the newest intact one '
+        'in work-dir',
     )
     parser.add_argument(
         '--auto-scale-lr',
@@ -28,8 +33,13 @@ def main() -> None:
         launch.set_amp(cfg)
     if args.auto_scale_lr:
         launch.set_auto_scale_lr(cfg)
-    if args.resume:
+    if was_restarted():  # by torchrun, with the same command line
+        launch.set_resume(cfg, 'auto')
+    elif args.resume:
         launch.set_resume(cfg, args.resume)
+    check_config(cfg)
+    set_reliable(cfg)
+    lock_work_dir(cfg.work_dir, args.launcher)
     launch.train(launch.build_runner(cfg))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from mmengine.dist import is_main_process
 
 from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
-from mmbam.evaluation.loaders import build_dataset
+from mmbam.evaluation.loaders import build_dataset, require_comparable
 from mmbam.evaluation.transfer import (
     TRANSFER_SETS,
     table_rows,
@@ -16,6 +16,7 @@ from mmbam.evaluation.transfer import (
     transfer_row,
 )
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import require_writable, write_text
 from mmbam.utils.tables import print_table
 
 
@@ -37,9 +38,12 @@ def main() -> None:
     )
     parser.add_argument('--out', type=Path, help='JSON file for the figures')
     args = parser.parse_args()
-    wrong = [entry for entry in args.data if '=' not in entry]
+    require_writable(args.out, args.config, args.checkpoint)
+    wrong = [entry for entry in args.data if not all(entry.partition('='))]
     if wrong:
         raise InputError(f'Data sets are given as NAME=ROOT, but got {wrong[0]!r}.')
+    if not 0 < args.val_fraction < 1:
+        raise InputError(f'--val-fraction must be in (0, 1), got {args.val_fraction}.')
     # All of them first, so that a wrong one is noticed before hours of work.
     datasets = {
         name: {
@@ -48,6 +52,8 @@ def main() -> None:
         }
         for name, root in (entry.split('=', 1) for entry in args.data)
     }
+    for splits in datasets.values():
+        require_comparable(splits['train'], splits['test'])
     features = FrozenFeatures(args)
     rows = {
         name: transfer_row(splits, features.of, args.val_fraction)
@@ -57,7 +63,7 @@ def main() -> None:
         header = ['data set', 'top-1', 'per class', 'l2']
         print_table('Accuracy in per cent', header, table_rows(rows))
         if args.out:
-            args.out.write_text(json.dumps(rows, indent=2))
+            write_text(args.out, json.dumps(rows, indent=2))
 
 
 if __name__ == '__main__':

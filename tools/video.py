@@ -15,6 +15,8 @@ from mmengine.dist import is_main_process
 from mmbam.cli.common import run_command
 from mmbam.cli.network import add_network_arguments, load_network
 from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos
+from mmbam.evaluation.video.propagation import check_protocol
+from mmbam.utils.files import require_writable, write_text
 from mmbam.utils.tables import print_table
 from mmbam.visualization.video_strips import draw_strips
 
@@ -64,6 +66,8 @@ def main() -> None:
     args = parse_args()
     scored = not args.no_scores
     protocol = dict(k=args.k, radius=args.radius, temperature=args.temperature)
+    check_protocol(args.last, **protocol)
+    require_writable(args.out / 'strips.png')
     videos = read_davis(args.root, args.split, scored)
     _, *network = load_network(args)
     tokens = FrameTokens(*network, args.size)
@@ -84,7 +88,7 @@ def main() -> None:
             root=args.root, split=args.split, size=args.size, **protocol,
             results=results,
         )  # fmt: skip
-        (args.out / 'results.json').write_text(json.dumps(written, indent=2))
+        write_text(args.out / 'results.json', json.dumps(written, indent=2))
     last, name = max(args.last), Path(args.checkpoint).name
     draw_strips(
         videos[:IN_PICTURE],

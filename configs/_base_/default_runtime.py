@@ -5,7 +5,10 @@ default_hooks = dict(
     timer=dict(type='IterTimerHook'),
     logger=dict(type='LoggerHook', interval=50),
     param_scheduler=dict(type='ParamSchedulerHook'),
-    checkpoint=dict(type='CheckpointHook', interval=10, max_keep_ckpts=3),
+    # Every 10 epochs, and after 15 minutes without a checkpoint.
+    checkpoint=dict(
+        type='mmbam.CheckpointHook', interval=10, max_keep_ckpts=3, minutes=15
+    ),
     sampler_seed=dict(type='DistSamplerSeedHook'),
 )
 

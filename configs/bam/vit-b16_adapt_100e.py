@@ -30,5 +30,5 @@ custom_hooks = [
     dict(type='mmbam.PretrainedBackboneHook'),
     dict(type='mmbam.SeedByEpochHook'),
     dict(type='mmbam.LocalizeHook', start_epoch=0, interval=20),
-    dict(type='mmbam.MonitorHook', interval=50, on_collapse='warn'),
+    dict(type='mmbam.MonitorHook', interval=50),
 ]

@@ -55,5 +55,5 @@ custom_hooks = [
         interval=16,  # --knn_freq
         fraction=0.1,  # --knn_train_fraction, the release's default
     ),
-    dict(type='mmbam.MonitorHook', interval=50, on_collapse='warn'),
+    dict(type='mmbam.MonitorHook', interval=50),
 ]

@@ -1,3 +1,3 @@
-"""Hooks, optimizers, and starting a run."""
+"""Hooks, loops, optimizers, and starting a run."""
 
-from . import hooks, optimizers  # noqa: F401
+from . import hooks, loops, optimizers  # noqa: F401

@@ -10,6 +10,8 @@ from unittest import mock
 import torch
 from mmengine.config import Config
 
+from mmbam.utils.process_group import GLOO_TIMEOUT
+
 SYNC_BN = ('SyncBN', 'MMSyncBN', 'mmcv.SyncBN', 'mmengine.SyncBN')
 AMP = ('AmpOptimWrapper', 'mmengine.AmpOptimWrapper')
 BACKENDS = ('nccl', 'cpu:gloo,cuda:nccl')
@@ -37,6 +39,8 @@ def adapt_to_cpu(cfg: Config) -> list[str]:
     if dist_cfg.get('backend', 'nccl') in BACKENDS:
         dist_cfg['backend'] = 'gloo'
         changes.append('No GPU: processes communicate by gloo instead of nccl.')
+    if dist_cfg['backend'] == 'gloo':
+        dist_cfg.setdefault('timeout', GLOO_TIMEOUT)
     # Otherwise the runner hands DistributedDataParallel the number of a GPU.
     cfg.model_wrapper_cfg = {'device_ids': None, **cfg.get('model_wrapper_cfg', {})}
     replaced = _replace_sync_bn(cfg.get('model'))

@@ -11,19 +11,25 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.dist import master_only
 from mmengine.hooks import LoggerHook
 from mmengine.registry import RUNNERS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from mmbam.checkpoints import require_fit, use_safe_loading
+from mmbam.checkpoints import use_safe_loading
+from mmbam.checkpoints.writing import use_safe_saving
+from mmbam.utils.config import Options, build_errors, read_config
 from mmbam.utils.errors import InputError, input_errors
-from mmbam.utils.model import unwrap
+from mmbam.utils.process_group import require_ranks
 from mmbam.utils.versions import require_dense
 
+from .config_check import check_config, schedule_warnings
 from .cpu import AMP, adapt_to_cpu, select_no_gpu, set_optim_wrapper
+from .hooks.fit_hook import FitHook
+from .resuming import find_checkpoint
+from .signals import end_with_parent, stop_signals
 
 AUTOCAST = 'mmbam.AutocastOptimWrapper'
 # Environment variables that each launcher sets for its processes.
@@ -52,7 +58,7 @@ def parse(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, Config]:
     parser.add_argument(
         '--cfg-options',
         nargs='+',
-        action=DictAction,
+        action=Options,
         metavar='KEY=VALUE',
         help='override the config: a.b=1 c=[1,2]',
     )
@@ -67,6 +73,8 @@ def parse(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, Config]:
         '--local_rank', '--local-rank', type=int, default=0, help=argparse.SUPPRESS
     )
     args = parser.parse_args()
+    if args.launcher == 'pytorch':
+        end_with_parent()
     of_mpi = os.environ.get('OMPI_COMM_WORLD_LOCAL_RANK')
     local_rank = os.environ.get('SLURM_LOCALID') if args.launcher == 'slurm' else of_mpi
     os.environ.setdefault('LOCAL_RANK', local_rank or str(args.local_rank))
@@ -93,8 +101,6 @@ def load_config(
         InputError: There is no such file, the config needs a package that is missing
             or does not fit, or the launcher did not set its variables.
     """
-    if not Path(path).is_file():
-        raise InputError(f'Config file not found: {path}')
     missing = [name for name in VARIABLES[launcher] if name not in os.environ]
     if missing:
         raise InputError(
@@ -102,9 +108,10 @@ def load_config(
             f'are missing: {", ".join(missing)}. Start through tools/dist_train.sh, '
             'tools/dist_test.sh or tools/slurm_train.sh.'
         )
+    if launcher == 'pytorch':
+        require_ranks()
+    cfg = read_config(path, cfg_options)
     with input_errors((OSError, ImportError), of=path):
-        cfg = Config.fromfile(path)
-        cfg.merge_from_dict(cfg_options or {})
         if cfg.get('default_scope') in ('mmdet', 'mmseg'):
             require_dense(cfg.default_scope)
     cfg.launcher = launcher
@@ -227,11 +234,15 @@ def build_runner(cfg: Config) -> Runner:
         InputError: A value in the config is not allowed.
     """
     use_safe_loading()
+    check_config(cfg)
+    use_safe_saving()
     set_wrapper(cfg)
     on_cpu = get_device() == 'cpu'
     changes = adapt_to_cpu(cfg) if on_cpu else []
-    with input_errors((ValueError, OSError)), select_no_gpu(on_cpu):
+    name = cfg.filename or ''
+    with input_errors((ValueError, OSError)), build_errors(name), select_no_gpu(on_cpu):
         runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    runner.register_hook(FitHook())
     for hook in runner.hooks:
         if isinstance(hook, LoggerHook):
             # mmengine lets all ranks write the results of a test into one file.
@@ -250,7 +261,7 @@ def train(runner: Runner) -> None:
     Raises:
         InputError: A data set is missing or broken, or the checkpoint does not fit.
     """
-    with input_errors(of=_unreadable(runner, 'train')):
+    with build_errors(), input_errors(of=_unreadable(runner, 'train')):
         runner.train_loop  # noqa: B018 (builds the data set)
     loader = runner.train_dataloader
     if isinstance(runner.train_loop, EpochBasedTrainLoop) and len(loader) == 0:
@@ -259,11 +270,16 @@ def train(runner: Runner) -> None:
             f'{loader.batch_size} in each of {runner.world_size} processes: lower '
             'train_dataloader.batch_size.'
         )
-    with input_errors(of=_unreadable(runner, 'val')):
+    with build_errors(), input_errors(of=_unreadable(runner, 'val')):
         runner.val_loop  # noqa: B018
+    with build_errors('optim_wrapper'), input_errors((ValueError,), 'optim_wrapper'):
+        runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
+    for sentence in schedule_warnings(runner.cfg, runner.max_epochs, runner.max_iters):
+        runner.logger.warning(sentence)
     if runner.cfg.get('resume'):
-        _check_weights(runner)
-    runner.train()
+        find_checkpoint(runner)
+    with build_errors(), stop_signals():
+        runner.train()
 
 
 def test(runner: Runner) -> None:
@@ -272,16 +288,9 @@ def test(runner: Runner) -> None:
     Args:
         runner (Runner): From :func:`build_runner`.
     """
-    with input_errors(of=_unreadable(runner, 'test')):
+    with build_errors(), input_errors(of=_unreadable(runner, 'test')):
         runner.test_loop  # noqa: B018
-    _check_weights(runner)
     runner.test()
-
-
-def _check_weights(runner: Runner) -> None:
-    checkpoint = runner.cfg.get('load_from')
-    if checkpoint and '://' not in checkpoint:
-        require_fit(unwrap(runner.model), checkpoint)
 
 
 def _unreadable(runner: Runner, split: str) -> str:

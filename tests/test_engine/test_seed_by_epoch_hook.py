@@ -96,18 +96,18 @@ def test_concatenated_data_sets_do_not_draw_alike(tmp_path, blobs):
     assert first != second
 
 
-def test_what_cannot_be_reproduced_is_refused(tmp_path, blobs):
-    def message(name, data, **kwargs):
-        with pytest.raises(ValueError) as caught:
-            run(data, tmp_path / name, HOOKS, **kwargs)
-        return str(caught.value)
-
+def test_a_sample_that_is_repeated_within_an_epoch_draws_anew(tmp_path, blobs):
     repeated = dict(type='RepeatDataset', times=2, dataset=dataset(blobs))
-    assert 'RepeatDataset shows a sample' in message('a', repeated)
-    plain = dataset(blobs, seeded=False)
-    assert 'no mmbam.SeedBySample' in message('b', plain)
+    loader = dict(batch_size=10, sampler=dict(type='DefaultSampler', shuffle=False))
+    runner = run(repeated, tmp_path / 'run', HOOKS, 1, loader=loader)
+    first, second = runner.model.mean_inputs
+    assert first != second
+
+
+def test_a_loop_that_starts_its_workers_early_is_refused(tmp_path, blobs):
     loop = dict(by_epoch=False, max_iters=2)
-    assert 'not with IterBasedTrainLoop' in message('c', dataset(blobs), train_cfg=loop)
+    with pytest.raises(ValueError, match="train_cfg.type='mmbam.IterLoop'"):
+        run(dataset(blobs), tmp_path / 'run', HOOKS, train_cfg=loop)
 
 
 def test_the_toy_model_draws(tmp_path):

@@ -21,7 +21,12 @@ augmentation = dict(
 train_pipeline = [
     dict(type='mmbam.SeedBySample'),
     # Up to 1 % of the images may be unreadable.
-    dict(type='mmbam.LoadImage', max_errors=0.01, backend_args=None),
+    dict(
+        type='mmbam.LoadImage',
+        max_errors=0.01,
+        max_pixels=200_000_000,
+        backend_args=None,
+    ),
     dict(
         type='mmbam.MultiCrop',
         # Table of experiment configurations (a): 2 large and 6 small crops.

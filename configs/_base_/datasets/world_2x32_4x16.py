@@ -11,7 +11,7 @@ data_preprocessor = dict(
 jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), gray=0.0)
 train_pipeline = [
     dict(type='mmbam.SeedBySample'),
-    dict(type='LoadImageFromFile'),
+    dict(type='mmbam.LoadImage'),
     dict(
         type='mmbam.MultiCrop',
         # Larger areas and less blur than for ImageNet (0.25-1, 0.05-0.25, up to 2 px),
@@ -24,7 +24,10 @@ train_pipeline = [
     ),
     dict(type='PackInputs'),
 ]
-test_pipeline = [dict(type='LoadImageFromFile'), dict(type='PackInputs')]
+test_pipeline = [
+    dict(type='mmbam.LoadImage', max_errors=0),
+    dict(type='PackInputs'),
+]
 
 train_dataloader = dict(
     batch_size=128,

@@ -1,5 +1,6 @@
 """Hooks, each optional."""
 
+from .checkpoint_hook import CheckpointHook
 from .knn_hook import KNNHook
 from .localize_hook import LocalizeHook
 from .monitor_hook import MonitorHook
@@ -9,6 +10,7 @@ from .seed_by_epoch_hook import SeedByEpochHook
 from .tau_b_hook import TauBHook
 
 __all__ = [
+    'CheckpointHook',
     'KNNHook',
     'LocalizeHook',
     'MonitorHook',

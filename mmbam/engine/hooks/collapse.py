@@ -1,94 +1,87 @@
-"""When a run has collapsed, and what to say about it."""
+"""When a run is dead, and what to say about it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+# Iterations between looks at the signs, and iterations that a sign must last.
+LOOK_EVERY = 10
+PATIENCE = 50
+# A dead run stops after this share of its iterations, within these bounds.
+STOP_SHARE, STOP_MIN, STOP_MAX = 0.05, 100, 1000
+# Nats by which a distribution must be sharper than the uniform one to say anything.
+UNIFORM = 1e-3
+# B must be sharper than A by this many nats, or by as much as A itself is sharp.
+GAP = 0.05
+# Latents: mean similarity of different images, and what positive pairs have more.
+CONSTANT, ALIKE = 0.99, 0.005
+
 
 @dataclass
 class Signs:
     """Health signs of one iteration, over all ranks.
 
+    Sharpness is the entropy of the uniform distribution minus that of a row, in nats.
+
     Args:
-        loss (float): The loss.
-        uniform_loss (float, optional): The loss of a network that attends to all images
-            alike: the logarithm of the number of columns, for any targets. None for a
-            loss without attention.
-        positive (float): Mean similarity of the latents of two views of one image.
-        other (float): Mean similarity of the latents of different images.
-        sharpness (float, optional): Entropy of A minus that of B, in nats. None if
-            unknown, or if targets do not come from the network itself.
-        grad_norm (float, optional): Norm of all gradients; None if unknown.
+        sharpness_a (float, optional): Mean sharpness of A's rows.
+        sharpness_b (float, optional): Mean sharpness of B's rows.
+        gap (float, optional): Entropy of A minus that of B. All three are None for
+            methods without A and B, or if targets do not come from the network itself.
+        positive (float, optional): Mean similarity of the latents of two views of one
+            image.
+        other (float, optional): Mean similarity of the latents of different images.
+            Both count only without the entropies, and are None until the warm-up is
+            over.
     """
 
-    loss: float
-    uniform_loss: float | None
-    positive: float
-    other: float
-    sharpness: float | None = None
-    grad_norm: float | None = None
+    sharpness_a: float | None = None
+    sharpness_b: float | None = None
+    gap: float | None = None
+    positive: float | None = None
+    other: float | None = None
 
 
 class CollapseAlarm:
-    """Watches the health signs of a run and decides when they mean collapse.
+    """Decides from the health signs of a run whether it is dead.
 
-    A sign must be there at ``patience`` checks in a row. A loss that is not finite
-    never recovers, so one check is enough for it.
+    A run is dead when its targets teach nothing: B is uniform, or B is no sharper than
+    the A that learns from it. Neither is true of a random network, whose B is sharper
+    than its A because tau_b is below tau, so no grace is needed at the start. The loss
+    does not tell: in healthy tiny ResNets without a teacher it was still above that of
+    uniform attention after 100 iterations (``benchmarks/alarm.py``).
 
-    Batch norm at the end of the projector keeps latents from becoming constant, and so
-    hides that sign. Two signs of attention still show it: a network that guesses, and
-    targets that hold no more than the network knows. With the latter a tiny network
-    behind batch norm went on learning, but less than with sharper targets.
+    A sign must last for ``PATIENCE`` iterations. The alarm is repeated each time that
+    it has lasted twice as long, and the run should stop after 5 % of its iterations,
+    but not before 100 and not after 1000.
 
     Args:
-        patience (int): Number of checks in a row that must show a sign.
-        grace (int): Number of first iterations in which only the loss and the gradients
-            count: features of a random network are nearly constant, and behind batch
-            norm its loss is above that of guessing.
-        max_similarity (float): Mean similarity of other pairs above which features are
-            constant.
-        min_gap (float): Difference between the mean similarities of positive and of
-            other pairs below which features are uniform.
-        min_sharpness (float): Difference between the entropies of A and B, in nats,
-            below which targets are empty.
+        max_iters (int): Number of iterations of the whole run.
     """
 
     SIGNS = {
-        'loss': 'the loss is not finite',
-        'gradient': 'the gradients are not finite',
-        'constant': 'features are constant: different images are as good as equal',
         'uniform': (
-            'features are uniform: views of one image are no more alike than those of '
-            'different images'
-        ),
-        'guessing': (
-            'attention is as good as guessed: the loss is not below that of attending '
-            'to all images alike'
+            'targets say nothing: the balanced attention B is the same for all images'
         ),
         'empty': (
             'targets are empty: the balanced attention B is no sharper than the '
             'attention A that learns from it'
         ),
+        'constant': 'features are constant: different images are as good as equal',
+        'alike': (
+            'features say nothing: views of one image are no more alike than those of '
+            'different images'
+        ),
     }
 
-    def __init__(
-        self,
-        patience: int,
-        grace: int,
-        max_similarity: float,
-        min_gap: float,
-        min_sharpness: float,
-    ) -> None:
-        self.patience = patience
-        self.grace = grace
-        self.max_similarity = max_similarity
-        self.min_gap = min_gap
-        self.min_sharpness = min_sharpness
-        self.since: dict[str, int] = {}
-        self.checks: dict[str, int] = {}
+    def __init__(self, max_iters: int) -> None:
+        self.stop_after = min(max(int(STOP_SHARE * max_iters), STOP_MIN), STOP_MAX)
+        self.sign: str | None = None
+        self.since = self.lasted = 0
+        self._next = PATIENCE
 
-    def check(self, iteration: int, signs: Signs) -> str | None:
+    def check(self, iteration: int, signs: Signs) -> bool:
         """Look at the signs of one iteration.
 
         Args:
@@ -96,60 +89,62 @@ class CollapseAlarm:
             signs (Signs): What it shows.
 
         Returns:
-            str | None: The sign (a key of ``SIGNS``) that has been seen for long
-            enough, or None if all is well.
+            bool: Whether it is time for an alarm, the first or a repeated one.
         """
-        for sign, seen in self._present(iteration, signs).items():
-            if not seen:
-                self.since.pop(sign, None)
-                self.checks[sign] = 0
-                continue
-            self.since.setdefault(sign, iteration)
-            self.checks[sign] = self.checks.get(sign, 0) + 1
-        ripe = [
-            sign
-            for sign in self.SIGNS
-            if self.checks[sign] >= (1 if sign == 'loss' else self.patience)
-        ]
-        return ripe[0] if ripe else None
+        found = find_sign(signs)
+        if found is None or self.sign is None:
+            self.since, self._next = iteration, PATIENCE
+        self.sign, self.lasted = found, iteration - self.since
+        due = self.lasted >= self._next
+        if due:
+            self._next = 2 * self.lasted
+        return due
 
-    def _present(self, iteration: int, signs: Signs) -> dict[str, bool]:
-        late = iteration > self.grace
-        grad_norm, sharpness = signs.grad_norm, signs.sharpness
-        uniform_loss = math.inf if signs.uniform_loss is None else signs.uniform_loss
-        constant = signs.other > self.max_similarity
-        return dict(
-            loss=not math.isfinite(signs.loss),
-            gradient=grad_norm is not None and not math.isfinite(grad_norm),
-            constant=late and constant,
-            uniform=late
-            and not constant
-            and signs.positive - signs.other < self.min_gap,
-            guessing=late and signs.loss >= uniform_loss,
-            empty=late and sharpness is not None and sharpness < self.min_sharpness,
-        )
+    @property
+    def is_final(self) -> bool:
+        """Whether the state has lasted for so long that the run should stop."""
+        return self.lasted >= self.stop_after
 
-    def describe(self, sign: str, tau_b: float | None, lr: float, images: int) -> str:
-        """Say which sign was seen, since when, and what usually helps.
+    def describe(self, tau_b: float | None, lr: float, images: int) -> str:
+        """Say which sign is there, since when, and what usually helps.
 
         Args:
-            sign (str): What :meth:`check` returned.
             tau_b (float, optional): Temperature of the targets; None if there is none.
             lr (float): The current learning rate.
             images (int): Number of images in the batch of all ranks.
         """
-        rate = f'a lower learning rate (now {lr:.3g}) or a longer warm-up'
-        if sign in ('loss', 'gradient'):
-            helps = [rate, 'gradient clipping', 'bfloat16 in place of float16']
-        else:
-            helps = [rate, f'a larger batch (now {images} images)']
-            if tau_b is not None:
-                helps.insert(
-                    0,
-                    f'a lower tau_b (now {tau_b:.3g}; below 0.075 for ResNet and 0.1 '
-                    'for ViT) with balancing on',
-                )
+        assert self.sign is not None
+        helps = [
+            f'a lower learning rate (now {lr:.3g}) or a longer warm-up',
+            f'a larger batch (now {images} images)',
+        ]
+        if tau_b is not None:
+            helps.insert(
+                0,
+                f'a lower tau_b (now {tau_b:.3g}; below 0.075 for ResNet and 0.1 for '
+                'ViT) with balancing on',
+            )
         return (
-            f'Collapse: {self.SIGNS[sign]}, since iteration {self.since[sign]}. What '
-            f'usually helps: {"; ".join(helps)}.'
+            f'The run is dead: {self.SIGNS[self.sign]}, since iteration {self.since}. '
+            f'What usually helps: {"; ".join(helps)}.'
         )
+
+
+def find_sign(signs: Signs) -> str | None:
+    """The sign of a dead run (a key of ``CollapseAlarm.SIGNS``) that is there, if any.
+
+    A value that is not a number is no sign here: a loss that is not finite stops the
+    run by itself.
+    """
+    a, b, gap = signs.sharpness_a, signs.sharpness_b, signs.gap
+    if a is not None and b is not None and gap is not None:
+        if b < UNIFORM:
+            return 'uniform'
+        # Relative as well: while both are nearly uniform, a small lead of B grows.
+        return 'empty' if gap < min(GAP, a) else None
+    positive, other = signs.positive, signs.other
+    if positive is None or other is None or math.isnan(other):
+        return None
+    if other > CONSTANT:
+        return 'constant'
+    return 'alike' if positive - other < ALIKE else None

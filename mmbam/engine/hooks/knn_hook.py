@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from mmengine.hooks import Hook
@@ -10,6 +11,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from mmbam.evaluation import build_loader, extract_features, knn_accuracy
+from mmbam.evaluation.loaders import build_dataset, require_comparable
 from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import unwrap
@@ -67,7 +69,7 @@ class KNNHook(Hook):
             )
         if not 0 < fraction <= 1:
             raise InputError(f'KNNHook: fraction must be in (0, 1], got {fraction}.')
-        if temperature <= 0:
+        if not 0 < temperature < math.inf:
             raise InputError(
                 f'KNNHook: temperature must be above 0, got {temperature}.'
             )
@@ -89,15 +91,20 @@ class KNNHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Build the loaders, so that wrong data sets fail before the first epoch."""
         with preserved_randomness():
+            datasets = [
+                build_dataset(dataset) if isinstance(dataset, dict) else dataset
+                for dataset in (self.train_dataset, self.test_dataset)
+            ]
+            require_comparable(*datasets)
             self.train_loader = build_loader(
-                self.train_dataset,
+                datasets[0],
                 self.batch_size,
                 self.num_workers,
                 self.fraction,
                 self.seed,
             )
             self.test_loader = build_loader(
-                self.test_dataset, self.batch_size, self.num_workers
+                datasets[1], self.batch_size, self.num_workers
             )
         self._backbone_of(runner.model)
         dataset: Any = self.train_loader.dataset

@@ -13,6 +13,7 @@ from mmbam.datasets.boxes import BoxTable
 from mmbam.datasets.leaves import hand_to_transforms, leaf_datasets
 from mmbam.datasets.plain_images import PlainImages
 from mmbam.engine.localize import localize
+from mmbam.engine.loops import batches_done
 from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import unwrap
@@ -93,15 +94,17 @@ class LocalizeHook(Hook):
         for set_boxes, start, stop in hand_to_transforms(leaves, 'set_boxes'):
             set_boxes(self._table.slice(start, stop))
         self._localized = False
-        # At epoch 0 the checkpoint was loaded to start from, not to resume.
-        if self._loaded is not None and runner.epoch > 0:
+        # At iteration 0 the checkpoint was loaded to start from, not to resume.
+        if self._loaded is not None and runner.iter > 0:
             self._restore(self._loaded)
         self._loaded = None
 
     def before_train_epoch(self, runner: Runner) -> None:
         """Refresh the boxes if it is time."""
         passed = runner.epoch - self.start_epoch
-        if passed < 0 or (passed % self.interval and self._localized):
+        # The boxes of an epoch that goes on are those that it began with.
+        current = passed % self.interval or batches_done(runner)
+        if passed < 0 or (current and self._localized):
             return
         if passed % self.interval:
             runner.logger.warning(

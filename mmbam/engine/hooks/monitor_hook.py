@@ -20,7 +20,13 @@ from mmbam.registry import HOOKS
 from mmbam.utils.errors import ExpectedError, InputError
 from mmbam.utils.model import unwrap
 
-from .collapse import CollapseAlarm, Signs
+from .collapse import LOOK_EVERY, CollapseAlarm, Signs
+from .healthy import HealthyCheckpoint
+
+# Rows of latents whose effective rank is computed.
+SAMPLES = 1024
+# Steps in a row that a loss scaler may skip while it looks for its scale.
+MAX_SKIPPED = 32
 
 
 class TrainingCollapsed(ExpectedError, RuntimeError):
@@ -29,7 +35,7 @@ class TrainingCollapsed(ExpectedError, RuntimeError):
 
 @HOOKS.register_module()
 class MonitorHook(Hook):
-    """Log health signs of latents and gradients, and stop a run that has collapsed.
+    """Log health signs of latents and gradients, and stop a run that is dead.
 
     Every ``interval`` iterations it logs, beside the loss and the entropies that BAM
     itself logs:
@@ -41,54 +47,30 @@ class MonitorHook(Hook):
       similarity of two views of one image, and of different images;
     - ``grad_norm``: norm of all gradients before clipping.
 
-    All are of the batch of all ranks. An alarm follows when the loss or the gradients
-    are not finite, when latents have become constant or uniform, and with BAM also when
-    the loss is not below that of attending to all images alike, or when B is no sharper
-    than A. Other methods, such as DINO, are monitored without these last two.
+    All are of the batch of all ranks.
 
-    The limits were set on tiny networks in batches of 32 images, which
-    tests/test_engine/test_monitor_hook.py trains again. In healthy runs, three of each
-    recipe, other pairs had a similarity of at most 0.91, B was at least 0.09 nats below
-    A, and the loss was below that of uniform attention. In failed runs, other pairs
-    were above 0.98, or B less than 0.04 below A, or the loss was not below.
+    Gradients that are not finite end the run in the same iteration, before a
+    checkpoint of it can be saved. A loss that is not finite is seen within 10
+    iterations, and weights are looked at before every checkpoint. A run whose targets
+    teach nothing (:class:`CollapseAlarm`) raises an alarm after 50 iterations, again
+    each time that the state has lasted twice as long, and ends after 5 % of its
+    iterations, but not before 100 and not after 1000. From the first sign on, the last
+    healthy checkpoint has a second name, ``healthy_*.pth``, so that later ones do not
+    push it out. Methods without entropies, such as DINO, and those with a frozen
+    teacher are judged by the similarities, at every ``interval``-th iteration and only
+    after the warm-up of the learning rate.
 
     Args:
-        interval (int): Number of iterations between checks. Defaults to 50.
-        on_collapse (str): ``'stop'`` saves a checkpoint ``collapsed_iter_N.pth`` and
-            ends the run with an error; ``'warn'`` saves it too, logs the alarm once and
-            goes on. Defaults to ``'stop'``.
-        patience (int): Number of checks in a row that must show a sign. Defaults to 10.
-        grace (int): Number of first iterations in which features may be nearly
-            constant, as those of a random network are. Defaults to 2000.
-        max_similarity (float): Mean similarity of other pairs above which features
-            count as constant. Defaults to 0.99.
-        min_gap (float): Difference between the similarities of positive and of other
-            pairs below which features count as uniform. Defaults to 0.005.
-        min_sharpness (float): Difference between the entropies of A and B, in nats,
-            below which targets count as empty. Not checked with a frozen teacher, whose
-            targets may be flat. Defaults to 0.05.
-        samples (int): Largest number of latents to compute the effective rank of.
-            Defaults to 1024.
+        interval (int): Number of iterations between logs. Defaults to 50.
+        on_collapse (str): ``'stop'`` ends a dead run with an error; ``'warn'`` logs
+            alarms and goes on. Defaults to ``'stop'``.
     """
 
-    def __init__(
-        self,
-        interval: int = 50,
-        on_collapse: str = 'stop',
-        patience: int = 10,
-        grace: int = 2000,
-        max_similarity: float = 0.99,
-        min_gap: float = 0.005,
-        min_sharpness: float = 0.05,
-        samples: int = 1024,
-    ) -> None:
-        for name, value in dict(
-            interval=interval, patience=patience, samples=samples
-        ).items():
-            if value < 1:
-                raise InputError(
-                    f'MonitorHook: {name} must be at least 1, got {value}.'
-                )
+    def __init__(self, interval: int = 50, on_collapse: str = 'stop') -> None:
+        if interval < 1:
+            raise InputError(
+                f'MonitorHook: interval must be at least 1, got {interval}.'
+            )
         if on_collapse not in ('stop', 'warn'):
             raise InputError(
                 "MonitorHook: on_collapse must be 'stop' or 'warn', got "
@@ -96,22 +78,27 @@ class MonitorHook(Hook):
             )
         self.interval = interval
         self.on_collapse = on_collapse
-        self.samples = samples
-        self.alarm = CollapseAlarm(
-            patience, grace, max_similarity, min_gap, min_sharpness
-        )
-        self._alarmed = False
+        self.alarm = CollapseAlarm(max_iters=0)
         self._watching = False
         self._latents: Tensor | None = None
         self._embeddings: Tensor | None = None
-        self._grad_norm: float | None = None
+        self._calls: list[Tensor] = []  # embeddings, by call of the projector
+        self._micro_batches: Any = None
+        self._norm: Tensor | None = None
+        self._num_images = 0
+        self._bad_steps = self._bad_losses = 0
+        self._sick = False
+        self._highest_lr = -math.inf
+        self._healthy = HealthyCheckpoint()
         self._handles: list[Any] = []
 
     def before_train(self, runner: Runner) -> None:
         """Listen to the latents that the loss is given, and to the gradients."""
         model = unwrap(runner.model)
         loss_module = self._loss_module(model)
-        self._own_targets = not isinstance(
+        self.alarm = CollapseAlarm(runner.max_iters)
+        self._micro_batches = getattr(model, 'micro_batches', None)
+        self._own_targets = hasattr(loss_module, 'positive_mask') and not isinstance(
             getattr(model, 'teacher', None), FrozenTeacher
         )
         self._handles = [
@@ -135,87 +122,167 @@ class MonitorHook(Hook):
     def before_train_iter(
         self, runner: Runner, batch_idx: int, data_batch=None
     ) -> None:
-        """Watch the iterations that are to be checked."""
+        """Watch the latents of iterations that are to be logged."""
         self._watching = self.every_n_train_iters(runner, self.interval)
-        self._latents = self._embeddings = self._grad_norm = None
+        self._latents = self._embeddings = self._norm = None
+        self._calls = []
 
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch=None, outputs=None
     ) -> None:
-        """Log the signs and look for collapse."""
-        if not self._watching or self._latents is None or self._embeddings is None:
+        """Look at the gradients, log the signs, and look for a dead run."""
+        self._check_gradients(runner)
+        lr = max(runner.optim_wrapper.get_lr()['lr'])
+        warming_up = lr > self._highest_lr
+        self._highest_lr = max(lr, self._highest_lr)
+        latents = self._latents
+        if latents is not None:
+            positive, other = self._log(runner, latents)
+        if latents is None and not self.every_n_train_iters(runner, LOOK_EVERY):
             return
-        self._watching = False
-        latents, self._latents = self._latents, None
-        embeddings, self._embeddings = self._embeddings, None
-        num_images = latents.shape[1]
-        loss, sharpness, images = _over_ranks(outputs, num_images)
-        positive, other = pair_similarities(latents)
-        scalars = {
-            'monitor/rankme': self._rank(latents[0]),
-            'monitor/backbone_rankme': self._rank(embeddings[:num_images]),
-            'monitor/positive_similarity': positive,
-            'monitor/other_similarity': other,
-        }
-        hub = runner.message_hub
-        if not self._own_norm and 'train/grad_norm' in hub.log_scalars:
-            self._grad_norm = hub.get_scalar('train/grad_norm').current()
-        elif self._grad_norm is not None:
-            scalars['grad_norm'] = self._grad_norm
-        hub.update_scalars({f'train/{name}': value for name, value in scalars.items()})
-        loss_module = self._loss_module(unwrap(runner.model))
-        signs = Signs(
-            loss=loss,
-            uniform_loss=_uniform_loss(loss_module, images),
-            positive=positive,
-            other=other,
-            sharpness=sharpness if self._own_targets else None,
-            grad_norm=self._grad_norm,
-        )
-        sign = self.alarm.check(runner.iter + 1, signs)
-        if sign is not None and not self._alarmed:
-            self._raise_alarm(runner, sign, images)
+        loss, entropies, images = _over_ranks(outputs, self._num_images)
+        self._bad_losses = 0 if math.isfinite(loss) else self._bad_losses + 1
+        self._refuse(runner, 'The loss is not finite', self._bad_losses, LOOK_EVERY)
+        if self._own_targets and entropies is not None:
+            loss_module = self._loss_module(unwrap(runner.model))
+            uniform_a, uniform_b = uniform_entropies(loss_module, images)
+            a, b = entropies
+            self._judge(runner, Signs(uniform_a - a, uniform_b - b, a - b), images)
+        elif latents is not None and not warming_up:
+            self._judge(runner, Signs(positive=positive, other=other), images)
 
-    def _raise_alarm(self, runner: Runner, sign: str, images: int) -> None:
-        self._alarmed = True
+    def after_train_epoch(self, runner: Runner) -> None:
+        """Look at the weights before a checkpoint of the epoch replaces another."""
+        self._check_weights(runner, unwrap(runner.model).state_dict())
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Look at the weights that are to be saved."""
+        self._check_weights(runner, checkpoint['state_dict'])
+
+    def _check_weights(self, runner: Runner, weights: Mapping[str, Tensor]) -> None:
+        if not all(bool(value.isfinite().all()) for value in weights.values()):
+            # A loss scaler skips steps that would do this.
+            self._refuse(runner, 'Weights are not finite', MAX_SKIPPED)
+
+    def _check_gradients(self, runner: Runner) -> None:
+        # The loss has just been read for the log, so the device has nothing left to do
+        # and reading the norm waits for nothing. Gradients are the mean of all ranks'.
+        hub = runner.message_hub
+        if self._norm is not None:
+            norm = self._norm.item()
+            if self._watching:
+                hub.update_scalar('train/grad_norm', norm)
+        elif not self._own_norm and 'train/grad_norm' in hub.log_scalars:
+            norm = hub.get_scalar('train/grad_norm').current()
+        else:  # no step was taken: gradients are accumulated, or the scaler skipped it
+            return
+        self._bad_steps = 0 if math.isfinite(norm) else self._bad_steps + 1
+        self._refuse(runner, 'Gradients are not finite', self._bad_steps)
+
+    def _refuse(
+        self, runner: Runner, what: str, times: int = 1, iterations: int = 1
+    ) -> None:
+        """Stop, or warn at the first, second, fourth ... of ``times`` in a row."""
+        scaled = hasattr(runner.optim_wrapper, 'loss_scaler')
+        if times * iterations < (MAX_SKIPPED if scaled else 1) or times & (times - 1):
+            return
+        if not self._sick:  # what was saved before is healthy
+            self._healthy.note(runner)
+        self._sick = True
+        self._healthy.keep()
+        lr = max(runner.optim_wrapper.get_lr()['lr'])
+        message = (
+            f'{what} at iteration {runner.iter + 1}. {self._healthy.describe()} What '
+            f'usually helps: a lower learning rate (now {lr:.3g}) or a longer warm-up; '
+            'gradient clipping; bfloat16 in place of float16.'
+        )
+        self._say(runner, message, self.on_collapse == 'stop')
+
+    def _judge(self, runner: Runner, signs: Signs, images: int) -> None:
+        if self._bad_steps or self._bad_losses:
+            return
+        due = self.alarm.check(runner.iter + 1, signs)
+        self._sick = self.alarm.sign is not None
+        if not self._sick:
+            self._healthy.note(runner)
+            return
+        self._healthy.keep()
+        stop = self.on_collapse == 'stop' and self.alarm.is_final
+        if not due and not stop:
+            return
         loss_module = self._loss_module(unwrap(runner.model))
         message = self.alarm.describe(
-            sign,
             getattr(loss_module, 'tau_b', None),
             max(runner.optim_wrapper.get_lr()['lr']),
             images,
         )
-        name = f'collapsed_iter_{runner.iter + 1}.pth'
-        runner.save_checkpoint(runner.work_dir, name, by_epoch=False)
-        message += f' The state of the run is in {name}.'
-        runner.logger.error(message)
+        message += f' {self._healthy.describe()}'
+        if self.on_collapse == 'stop' and not stop:
+            end = self.alarm.since + self.alarm.stop_after
+            message += f' If this lasts, the run stops at iteration {end}.'
+        self._say(runner, message, stop)
+
+    def _say(self, runner: Runner, message: str, stop: bool) -> None:
         if self.on_collapse == 'stop':
+            hooks = runner.cfg.get('custom_hooks') or []
+            kinds = [str(hook.get('type')).rpartition('.')[2] for hook in hooks]
+            place = 'on_collapse'
+            if type(self).__name__ in kinds:
+                place = f'custom_hooks.{kinds.index(type(self).__name__)}.on_collapse'
+            message += f' To go on regardless: --cfg-options {place}=warn.'
+        runner.logger.error(message)
+        if stop:
             raise TrainingCollapsed(message)
 
+    def _log(self, runner: Runner, latents: Tensor) -> tuple[float, float]:
+        """Log the signs of latents; the similarities of positive and other pairs."""
+        assert self._embeddings is not None
+        positive, other = pair_similarities(latents)
+        scalars = {
+            'rankme': _rank(latents[0]),
+            'backbone_rankme': _rank(self._embeddings[: self._num_images]),
+            'positive_similarity': positive,
+            'other_similarity': other,
+        }
+        self._latents = self._embeddings = None
+        runner.message_hub.update_scalars(
+            {f'train/monitor/{name}': value for name, value in scalars.items()}
+        )
+        return positive, other
+
     def _keep_latents(self, module: nn.Module, args: tuple) -> None:
+        self._num_images = len(args[0]) // module.num_views
         if self._watching:
             z = args[0].detach()
             self._latents = z.view(module.num_views, -1, z.shape[-1]).float()
+            if self._embeddings is None and self._calls:
+                self._embeddings = self._of_first_view(*self._latents.shape[:2])
+            self._calls = []
 
     @torch.compiler.disable  # a compiled model would be compiled for either state
     def _keep_embeddings(self, module: nn.Module, args: tuple) -> None:
-        # The first views; smaller ones follow in a call of their own.
+        # After the loss, micro-batches pass once more for their gradient.
         if self._watching and self._embeddings is None:
-            self._embeddings = args[0].detach().float()
+            self._calls.append(args[0].detach().float())
 
-    def _rank(self, features: Tensor) -> float:
-        rows = torch.cat(gather_rows(features[: self.samples].contiguous()))
-        return rankme(rows[: self.samples])
+    def _of_first_view(self, num_views: int, num_images: int) -> Tensor:
+        """The embeddings of the first view, which comes first in its micro-batches."""
+        calls = self._calls
+        while sum(map(len, calls)) > num_views * num_images:
+            calls.pop(0)  # of an attempt that did not fit into memory
+        size = getattr(self._micro_batches, 'size', None) or num_images
+        views = max(1, len(calls[0]) // min(size, num_images))
+        parts = calls[: -(-num_images // size)]
+        return torch.cat([part[: len(part) // views] for part in parts])
 
     def _measure_gradients(self, optimizer, args, kwargs) -> None:
-        if self._watching:
-            norms = [
-                parameter.grad.norm()
-                for group in optimizer.param_groups
-                for parameter in group['params']
-                if parameter.grad is not None
-            ]
-            self._grad_norm = torch.stack(norms).norm().item()
+        norms = [
+            parameter.grad.norm()
+            for group in optimizer.param_groups
+            for parameter in group['params']
+            if parameter.grad is not None
+        ]
+        self._norm = torch.stack(norms).norm()
 
     @staticmethod
     def _loss_module(model: nn.Module) -> nn.Module:
@@ -228,33 +295,41 @@ class MonitorHook(Hook):
         return module
 
 
+def _rank(features: Tensor) -> float:
+    rows = torch.cat(gather_rows(features[:SAMPLES].contiguous()))
+    return rankme(rows[:SAMPLES])
+
+
 def _over_ranks(
     outputs: Mapping[str, Tensor], num_images: int
-) -> tuple[float, float | None, int]:
-    """Loss, entropy of A minus that of B, and images in the batch of all ranks.
+) -> tuple[float, tuple[float, float] | None, int]:
+    """Loss, entropies of A and B, and images in the batch of all ranks.
 
     The loss is not finite if that of one rank is not. Models without these entropies
     have None in their place.
     """
-    sharpness = None
-    if 'entropy_a' in outputs and 'entropy_b' in outputs:
-        sharpness = (outputs['entropy_a'] - outputs['entropy_b']).item()
+    names = ('entropy_a', 'entropy_b')
+    known = all(name in outputs for name in names)
     # The loss is a mean over ranks, whatever each holds; entropies are means over rows.
     total = torch.tensor(
-        [outputs['loss'].item(), num_images * (sharpness or 0.0), num_images],
+        [outputs['loss'].item(), num_images]
+        + [num_images * outputs[name].item() for name in names if known],
         dtype=torch.float64,
     )
     all_reduce(total)
-    loss, sum_of_sharpness, images = total.tolist()
-    if sharpness is not None:
-        sharpness = sum_of_sharpness / images
-    return loss / get_world_size(), sharpness, int(images)
+    loss, images, *sums = total.tolist()
+    entropies = (sums[0] / images, sums[1] / images) if known else None
+    return loss / get_world_size(), entropies, int(images)
 
 
-def _uniform_loss(loss_module: nn.Module, images: int) -> float | None:
-    """BAM's loss when a row's attention is the same everywhere; None for others."""
-    if not hasattr(loss_module, 'positive_mask'):
-        return None
-    excluded = loss_module.positive_mask == 'exclude'
-    views = loss_module.num_target_views if loss_module.global_norm else 1
-    return math.log(views * (images - excluded))
+def uniform_entropies(loss_module: nn.Module, images: int) -> tuple[float, float]:
+    """Entropies of A and of B when every row of BAM's is the same everywhere.
+
+    The first is also the loss of such an A, for any targets.
+    """
+    module: Any = loss_module
+    excluded = module.positive_mask == 'exclude'
+    views = module.num_target_views if module.global_norm else 1
+    columns = views * (images - excluded)
+    kept = min(module.top_k or columns, columns)
+    return math.log(columns), math.log(kept)

@@ -9,55 +9,46 @@ import torch
 from mmengine.dist import broadcast, get_rank
 from mmengine.hooks import Hook
 from mmengine.runner import IterBasedTrainLoop, Runner
+from torch.utils.data import IterableDataset
 
-from mmbam.datasets.leaves import hand_to_transforms, leaf_datasets, repeats_samples
-from mmbam.datasets.transforms.seed_by_sample import seed_by_key
+from mmbam.datasets.seeded import SeededSamples
+from mmbam.engine.loops import IterLoop
 from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
+from mmbam.utils.random import seed_by_key
 
 
 @HOOKS.register_module()
 class SeedByEpochHook(Hook):
-    """Make every random draw of training a function of the seed and the epoch.
+    """Make every random draw of training a function of the seed and the place in it.
 
-    The views of a sample depend on (seed, epoch, sample) through
-    :class:`mmbam.SeedBySample`, which this hook tells the epoch through shared memory;
-    what a rank's network draws (dropout, stochastic depth) depends on (seed, epoch,
-    iteration, rank). A run that is resumed after any epoch, with any number of
-    data-loader workers, then equals one that never stopped. The seed is the run's
-    (``randomness=dict(seed=...)``; without one, the checkpoint remembers the seed that
-    was drawn).
+    The views of a sample depend on (seed, epoch, sample), or in a loop without epochs
+    on (seed, place in the order of samples); what a rank's network draws (dropout,
+    stochastic depth) depends on (seed, epoch, iteration, rank). A run that is resumed
+    after any iteration, with any number of data-loader workers, then equals one that
+    never stopped. The seed is the run's (``randomness=dict(seed=...)``; without one,
+    the checkpoint remembers the seed that was drawn).
     """
 
     def before_train(self, runner: Runner) -> None:
-        """Share the clock with the pipelines before any worker starts."""
-        if isinstance(runner.train_loop, IterBasedTrainLoop):
+        """Put the seeds before the samples, before any worker starts."""
+        loop, loader = runner.train_loop, runner.train_dataloader
+        if isinstance(loop, IterBasedTrainLoop) and not isinstance(loop, IterLoop):
             raise InputError(
-                'SeedByEpochHook counts epochs: train with EpochBasedTrainLoop '
-                '(`by_epoch=True`), not with IterBasedTrainLoop.'
+                'SeedByEpochHook needs a loop that starts its workers late: train '
+                "through tools/train.py, or with train_cfg.type='mmbam.IterLoop'."
             )
-        loader = runner.train_dataloader
         # With `diff_rank_seed` every rank has its own; samples know no rank.
         seed = torch.tensor([runner.seed])
         broadcast(seed, src=0)
         self._clock = torch.tensor([int(seed), runner.epoch]).share_memory_()
-        found = 0
-        leaves = leaf_datasets(loader.dataset)
-        for set_clock, start, _ in hand_to_transforms(leaves, 'set_clock'):
-            set_clock(self._clock, start)
-            found += 1
-        if not found:
-            raise InputError(
-                'SeedByEpochHook found no mmbam.SeedBySample in the training '
-                "pipelines: put dict(type='mmbam.SeedBySample') first in each."
-            )
-        wrapper = repeats_samples(loader.dataset)
-        if wrapper is not None:
-            raise InputError(
-                f'{wrapper} shows a sample several times an epoch, and '
-                'mmbam.SeedBySample would give it the same views each time: train for '
-                'more epochs instead, or drop SeedBySample and SeedByEpochHook.'
-            )
+        dataset: Any = loader.dataset
+        if isinstance(dataset, SeededSamples):  # of an earlier call
+            dataset = dataset.dataset
+        if not isinstance(dataset, IterableDataset):
+            # A loader refuses a new data set because its workers may have begun with
+            # the old one. Here they have not.
+            object.__setattr__(loader, 'dataset', SeededSamples(dataset, self._clock))
         # The samplers were built before a resumed run learned its seed.
         sampler: Any
         for sampler in (loader.sampler, getattr(loader.batch_sampler, 'sampler', None)):
