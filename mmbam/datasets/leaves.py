@@ -9,8 +9,9 @@ from mmengine.dataset import BaseDataset, ClassBalancedDataset, RepeatDataset
 from mmpretrain.datasets import KFoldDataset
 from torch.utils.data import ConcatDataset, Subset
 
-REPEATING = (RepeatDataset, ClassBalancedDataset)
-SINGLE = (*REPEATING, KFoldDataset, Subset)
+from .seeded import SeededSamples
+
+SINGLE = (RepeatDataset, ClassBalancedDataset, KFoldDataset, Subset)
 
 
 def leaf_datasets(dataset: Any) -> list[BaseDataset]:
@@ -32,15 +33,9 @@ def leaf_datasets(dataset: Any) -> list[BaseDataset]:
     return leaves
 
 
-def repeats_samples(dataset: Any) -> str | None:
-    """Name the wrapper that repeats samples within an epoch, or return None."""
-    for node in _nodes(dataset):
-        if isinstance(node, REPEATING):
-            return type(node).__name__
-    return None
-
-
 def _nodes(dataset: Any) -> Iterator[Any]:
+    if isinstance(dataset, SeededSamples):
+        dataset = dataset.dataset
     full_init = getattr(dataset, 'full_init', None)
     if full_init is not None:
         full_init()

@@ -16,7 +16,6 @@ from mmbam.utils.errors import InputError
 
 from .leaves import walk_transforms
 from .transforms.resize import resize_bicubic
-from .transforms.seed_by_sample import SeedBySample
 
 
 class PlainImages(Dataset):
@@ -80,9 +79,7 @@ def _before_boxes(leaf: BaseDataset) -> list[Any]:
     for transform in leaf.pipeline.transforms:
         if any(hasattr(inner, 'set_boxes') for inner in walk_transforms(transform)):
             return front
-        # No transform here draws random numbers, so the caller's state must stay.
-        if not isinstance(transform, SeedBySample):
-            front.append(transform)
+        front.append(transform)
     raise InputError(
         f'No transform of {type(leaf).__name__}.pipeline uses boxes: crop with '
         'mmbam.ContrastiveCrop, or leave out mmbam.LocalizeHook.'

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import write_text
 
 
 def balanced_split(
@@ -40,6 +41,8 @@ def balanced_split(
     classes = np.asarray(labels)
     if len(classes) == 0:
         raise InputError('A split needs samples, but the data set is empty.')
+    if seed < 0:
+        raise InputError(f'seed must be at least 0, but got {seed}.')
     rng = np.random.default_rng(seed)
     drawn = np.zeros(len(classes), dtype=bool)
     for label in np.unique(classes):
@@ -69,5 +72,4 @@ def write_list(
             ``data_prefix`` of the data set.
     """
     lines = [f'{os.path.relpath(image, root)} {label}\n' for image, label in samples]
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(''.join(lines))
+    write_text(path, ''.join(lines))

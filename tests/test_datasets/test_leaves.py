@@ -6,14 +6,12 @@ import torch
 from mmcv.transforms import BaseTransform
 from mmengine.dataset import (
     BaseDataset,
-    ClassBalancedDataset,
     Compose,
     ConcatDataset,
-    RepeatDataset,
 )
 from mmengine.registry import DATASETS
 from mmengine.runner import Runner
-from mmpretrain.datasets import CIFAR10, CustomDataset, ImageNet, KFoldDataset
+from mmpretrain.datasets import CIFAR10, CustomDataset, ImageNet
 from mmpretrain.datasets.transforms import MultiView
 from PIL import Image
 from torch.utils.data import Subset, TensorDataset
@@ -22,7 +20,6 @@ from mmbam.datasets import BoxTable
 from mmbam.datasets.leaves import (
     hand_to_transforms,
     leaf_datasets,
-    repeats_samples,
     walk_transforms,
 )
 
@@ -148,15 +145,6 @@ def test_image_lists_folders_and_cifar_are_leaves(tmp_path):
     assert [len(d) for d in leaf_datasets(listed)] == [2]
     assert [len(d) for d in leaf_datasets(folder)] == [2]
     assert issubclass(CIFAR10, BaseDataset)
-
-
-def test_wrappers_that_repeat_a_sample_are_known():
-    both = ConcatDataset([Numbers(0, 3), Numbers(50, 3)])
-    assert repeats_samples(both) is None
-    assert repeats_samples(RepeatDataset(Numbers(0, 3), 2)) == 'RepeatDataset'
-    balanced = ClassBalancedDataset(Numbers(0, 8), 0.1)
-    assert repeats_samples(balanced) == 'ClassBalancedDataset'
-    assert repeats_samples(KFoldDataset(leaf(0, 9))) is None
 
 
 def test_transforms_are_found_at_any_depth_once():

@@ -56,9 +56,7 @@ def folder_dataset(folder, *front):
 
 def test_an_image_is_a_bicubic_resize_of_what_the_crop_would_see(photo):
     folder, image = photo
-    seed = SeedBySample()
-    seed.set_clock(None, 0)
-    plain = PlainImages([folder_dataset(folder, seed, Mirror())], 32)
+    plain = PlainImages([folder_dataset(folder, SeedBySample(), Mirror())], 32)
     tensor, error = plain[0]
     assert error == '' and tensor.shape == (3, 32, 32)
     expected = Image.fromarray(image[:, ::-1]).resize((32, 32), Image.BICUBIC)

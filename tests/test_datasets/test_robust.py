@@ -17,7 +17,8 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from mmbam.datasets.robust import ReadErrors, TooManyReadErrors
-from mmbam.datasets.transforms import LoadImage, SeedBySample
+from mmbam.datasets.seeded import SeededSamples
+from mmbam.datasets.transforms import LoadImage
 
 
 def folder_of(path, good, bad):
@@ -134,9 +135,7 @@ def test_the_replacement_depends_on_seed_and_sample_alone(tmp_path, workers):
     folder = folder_of(tmp_path / 'a', good=50, bad=5)
 
     def replaced(seed, workers):
-        by_sample = SeedBySample()
-        by_sample.set_clock(torch.tensor([seed, 0]), 0)
-        dataset = folder_dataset(folder, by_sample)
+        dataset = SeededSamples(folder_dataset(folder), torch.tensor([seed, 0]))
         return [name for batch in loader(dataset, workers) for name in batch][:5]
 
     expected = replaced(0, 0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 def check_range(name: str, value: Sequence[float], low: float, high: float) -> tuple:
     """Return ``value`` as (min, max), or raise if it is not a range in [low, high]."""
-    if len(value) != 2 or not low <= value[0] <= value[1] <= high:
+    if not _is_pair(value) or not low <= value[0] <= value[1] <= high:
         raise ValueError(
             f'{name} must be (min, max) with {low} <= min <= max <= {high}, got {value}'
         )
@@ -16,6 +16,14 @@ def check_range(name: str, value: Sequence[float], low: float, high: float) -> t
 
 def check_probability(name: str, value: float) -> float:
     """Return ``value``, or raise if it is not a probability."""
-    if not 0 <= value <= 1:
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ValueError(f'{name} must be a probability in [0, 1], got {value}')
     return value
+
+
+def _is_pair(value: object) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and len(value) == 2
+        and all(isinstance(x, (int, float)) for x in value)
+    )
