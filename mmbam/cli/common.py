@@ -8,17 +8,18 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from mmengine.config import Config, DictAction
 from mmengine.dist import is_distributed
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from mmbam.checkpoints import use_safe_loading
 from mmbam.checkpoints.selection import SOURCES
 from mmbam.evaluation.features import extract_features
 from mmbam.evaluation.frozen import build_frozen, evaluation_dataset
 from mmbam.evaluation.loaders import build_loader
+from mmbam.utils.config import Options, read_config
 from mmbam.utils.errors import ExpectedError, InputError
-from mmbam.utils.process_group import fails_first, join_group, leave_group
+from mmbam.utils.process_group import fails_first, join_group, leave_group, lost_contact
 
 
 def evaluation_parser(description: str) -> argparse.ArgumentParser:
@@ -30,7 +31,7 @@ def evaluation_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument('--size', type=int, help='of the images, in pixels')
     parser.add_argument('--batch-size', type=int, default=64)
     parser.add_argument('--num-workers', type=int, default=2)
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, default={})
+    parser.add_argument('--cfg-options', nargs='+', action=Options, default={})
     return parser
 
 
@@ -44,12 +45,15 @@ class FrozenFeatures:
     def __init__(self, args: argparse.Namespace) -> None:
         if args.size is not None and args.size < 1:
             raise InputError(f'--size must be at least 1, but got {args.size}.')
-        self.cfg = Config.fromfile(args.config)
-        self.cfg.merge_from_dict(args.cfg_options)
+        self.cfg = read_config(args.config, args.cfg_options)
         self.args = args
         self.backbone, self.preprocessor = build_frozen(
             self.cfg, args.checkpoint, args.source
         )
+
+    def dataset(self, split: str, folder: str | None = None) -> dict:
+        """Config of a data set; see :func:`evaluation_dataset`."""
+        return evaluation_dataset(self.cfg, split, folder, self.args.size)
 
     def of_split(
         self,
@@ -66,8 +70,7 @@ class FrozenFeatures:
             fraction (float): See :func:`build_loader`. Defaults to 1.0.
             gather (bool): See :func:`extract_features`. Defaults to True.
         """
-        dataset = evaluation_dataset(self.cfg, split, folder, self.args.size)
-        return self.of(dataset, fraction, gather)
+        return self.of(self.dataset(split, folder), fraction, gather)
 
     def of(
         self, dataset: dict | Dataset, fraction: float = 1.0, gather: bool = True
@@ -88,17 +91,24 @@ def run_command(main: Callable[[], None], join: bool = True) -> None:
     """Run a command on each rank that torchrun started, or alone.
 
     What the user got wrong is said in one sentence, once for all ranks. A bug keeps its
-    traceback.
+    traceback. No checkpoint that is read from here on runs code.
 
     Args:
         main (Callable): The command.
         join (bool): Whether to join the group of ranks before; a command that trains
             leaves that to mmengine's runner. Defaults to True.
     """
+    use_safe_loading()
     if join:
         join_group()
     try:
         main()
+    except SystemExit as stop:
+        if is_distributed():  # all ranks end here together
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(stop.code if isinstance(stop.code, int) else 1)
+        raise
     except Exception as error:
         sentence = _sentence(error)
         if not is_distributed():
@@ -123,7 +133,8 @@ def _sentence(error: Exception) -> str | None:
     expected = isinstance(error, ExpectedError)
     if expected or (isinstance(error, OSError) and _is_of_named_file(error)):
         return f'{os.path.basename(sys.argv[0])}: {error}'
-    return None
+    lost = lost_contact(error)
+    return f'{os.path.basename(sys.argv[0])}: {lost}' if lost else None
 
 
 def _is_of_named_file(error: OSError) -> bool:

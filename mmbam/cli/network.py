@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from torch import nn
 
 from mmbam.checkpoints.selection import SOURCES
 from mmbam.evaluation.frozen import build_frozen
+from mmbam.utils.config import Options, read_config
 
 
 def add_network_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--cfg-options',
         nargs='+',
-        action=DictAction,
+        action=Options,
         default={},
         help='settings of the config to change, as key=value',
     )
@@ -46,6 +47,5 @@ def load_network(args: argparse.Namespace) -> tuple[Config, nn.Module, nn.Module
         tuple[Config, nn.Module, nn.Module]: The config, the frozen backbone, and the
         preprocessor of its images.
     """
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options)
+    cfg = read_config(args.config, args.cfg_options)
     return (cfg, *build_frozen(cfg, args.checkpoint, args.source))

@@ -52,10 +52,13 @@ def compare(
         result or the ``error`` of each. Also in ``results.json``.
     """
     loaded = load_methods(methods)
-    if not seeds:
-        raise InputError('A comparison needs at least one seed.')
-    steps_per_epoch(settings)  # wrong data shows before the first run
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise InputError(
+            'A comparison needs different seeds of at least 0, at least one, but got '
+            f'{list(seeds)}.'
+        )
     settings.backbone_config()
+    steps_per_epoch(settings)  # wrong data shows before the first run
     out = Path(out)
     _check_settings(out / SETTINGS, settings)
     about = {m.name: dict(title=m.title, source=m.source, own=m.own) for m in loaded}

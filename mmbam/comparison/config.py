@@ -9,24 +9,23 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, init_default_scope
 
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.models.backbones.anatomy import embedding_width, patch_size
+from mmbam.models.backbones.anatomy import (
+    embedding_width,
+    last_features,
+    patch_size,
+)
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
 from .method import Method, fill
-from .settings import Settings
+from .settings import FOLDER, Settings
 
-WEIGHT_DECAY, CLIP, WARMUP = 0.04, 1.0, 0.1
-PREPROCESSOR = dict(
-    type='SelfSupDataPreprocessor',
-    mean=[123.675, 116.28, 103.53],
-    std=[58.395, 57.12, 57.375],
-    to_rgb=True,
-)
+SHARED = FOLDER / '_base_' / 'shared.py'
 
 
 def shared(settings: Settings) -> list[str]:
     """Return sentences that say what all methods have in common."""
+    wrapper = Config.fromfile(SHARED).optim_wrapper
     budget = (
         f'{settings.epochs} epochs'
         if settings.epochs
@@ -40,8 +39,8 @@ def shared(settings: Settings) -> list[str]:
         'projectors and predictors, far below the published ones for larger networks.',
         f'Budget {budget}.',
         f'AdamW, learning rate {settings.lr:g} after a warm-up over a tenth of the '
-        f'run, cosine to 0, weight decay {WEIGHT_DECAY}, gradients clipped at '
-        f'{CLIP:g}. Most papers use other optimizers.',
+        f'run, cosine to 0, weight decay {wrapper.optimizer.weight_decay}, gradients '
+        f'clipped at {wrapper.clip_grad.max_norm:g}. Most papers use other optimizers.',
         "Views: crop, flip, jitter, gray, blur and solarize as in BAM's paper, the "
         'blur in proportion to the image size; methods with multi-crop get '
         f'{settings.local_views} more crops of {settings.local_size} px.',
@@ -67,102 +66,44 @@ def steps_per_epoch(settings: Settings) -> int:
 def run_config(
     method: Method, settings: Settings, seed: int, epochs: int, folder: str
 ) -> Config:
-    """Make the config of a run.
-
-    Args:
-        method (Method): Method to pre-train with.
-        settings (Settings): What all methods share.
-        seed (int): Seed of the run.
-        epochs (int): Number of epochs.
-        folder (str): Work directory.
-    """
+    """Make the config of a run, whose work directory is ``folder``."""
     init_default_scope('mmpretrain')
     backbone = settings.backbone_config()
     method.check_backbone(backbone['type'])
-    epoch_steps = steps_per_epoch(settings)
-    values = _values(settings, backbone, epochs, epoch_steps)
+    values = _values(settings, backbone, epochs)
     pipeline = fill(method.config['train_pipeline'], values)
     values['views'] = _count_views(pipeline)
     own = {k: v for k, v in method.config.items() if k != 'train_pipeline'}
     own = fill(own, values)
-    steps = epochs * epoch_steps
-    warmup = max(2, round(WARMUP * steps))  # one step would never rise
-    cfg = Config(
-        dict(
-            default_scope='mmpretrain',
-            work_dir=folder,
-            model={
-                'backbone': backbone,
-                'data_preprocessor': PREPROCESSOR,
-                **own.pop('model'),
-            },
-            train_dataloader=dict(
-                batch_size=settings.batch_size,
-                num_workers=settings.workers,
-                persistent_workers=settings.workers > 0,
-                drop_last=True,
-                sampler=dict(type='DefaultSampler', shuffle=True),
-                collate_fn=dict(type='default_collate'),
-                dataset={
-                    **settings.datasets()['pretrain'],
-                    'pipeline': [
-                        dict(type='mmbam.SeedBySample'),
-                        dict(type='mmbam.LoadImage'),
-                        *pipeline,
-                        dict(type='PackInputs'),
-                    ],
-                },
-            ),
-            train_cfg=dict(type='EpochBasedTrainLoop', max_epochs=epochs),
-            optim_wrapper=dict(
-                type='OptimWrapper',
-                optimizer=dict(type='AdamW', lr=settings.lr, weight_decay=WEIGHT_DECAY),
-                clip_grad=dict(max_norm=CLIP),
-                # SwAV's projector holds its batch norm under two names.
-                paramwise_cfg=dict(flat_decay_mult=0.0, bypass_duplicate=True),
-            ),
-            param_scheduler=[
-                dict(type='LinearLR', start_factor=0.01, by_epoch=False, end=warmup),
-                dict(
-                    type='CosineAnnealingLR',
-                    by_epoch=False,
-                    begin=warmup,
-                    end=max(steps, warmup + 1),
-                ),
-            ],
-            default_hooks=dict(
-                # An interrupted run continues after its last whole epoch.
-                checkpoint=dict(type='CheckpointHook', interval=1, max_keep_ckpts=1),
-            ),
-            custom_hooks=[
-                dict(type='mmbam.SeedByEpochHook'),
-                *own.pop('custom_hooks', []),
-            ],
-            randomness=dict(seed=seed),
-            env_cfg=dict(mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0)),
-            log_level='ERROR',
-            resume=True,
-        )
-    )
+    cfg = Config(fill(Config.fromfile(SHARED).to_dict(), values))
+    cfg.work_dir, cfg.randomness = folder, dict(seed=seed)
+    cfg.train_dataloader.dataset = {
+        **settings.datasets()['pretrain'],
+        'pipeline': [
+            dict(type='mmbam.SeedBySample'),
+            dict(type='mmbam.LoadImage'),
+            *pipeline,
+            dict(type='PackInputs'),
+        ],
+    }
+    cfg.model = {**cfg.model, **own.pop('model')}  # not merged: MAE's own backbone
+    cfg.custom_hooks += own.pop('custom_hooks', [])
     cfg.merge_from_dict(own)
     cfg.merge_from_dict(settings.options.get(method.name, {}))
     return cfg
 
 
-def _values(
-    settings: Settings, backbone: dict, epochs: int, epoch_steps: int
-) -> dict[str, Any]:
+def _values(settings: Settings, backbone: dict, epochs: int) -> dict[str, Any]:
     """Return what the formulas of a method may use; ``views`` comes with its views."""
     network = MODELS.build(backbone)
     with frozen(network):
         features = network(torch.zeros(2, 3, settings.size, settings.size))
-    while not isinstance(features, torch.Tensor):
-        features = features[-1]
+    epoch_steps = steps_per_epoch(settings)
     steps = epochs * epoch_steps
     return dict(
         backbone=ConfigDict(backbone),
         width=embedding_width(network, settings.size),
-        cnn=features.dim() == 4,
+        cnn=last_features(features).dim() == 4,
         patch_size=patch_size(network),
         blocks=len(getattr(network, 'layers', ())),
         head_width=settings.head_width,
@@ -170,9 +111,12 @@ def _values(
         local_size=settings.local_size,
         local_views=settings.local_views,
         batch_size=settings.batch_size,
+        lr=settings.lr,
+        workers=settings.workers,
         epochs=epochs,
         epoch_steps=epoch_steps,
         steps=steps,
+        warmup=max(2, round(0.1 * steps)),  # one step would never rise
         # A moving average spans at most a tenth of the run.
         momentum=lambda published: min(published, 1 - 10 / max(steps, 20)),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,14 +92,9 @@ class MeasureHook(Hook):
 
     def features(self, model: nn.Module) -> dict[str, tuple[Tensor, Tensor]]:
         """Return features and labels of the training and the test images."""
-        network = self.network(model)
+        options = dict(data_preprocessor=model.data_preprocessor, progress=False)
         return {
-            part: extract_features(
-                network,
-                loader,
-                data_preprocessor=model.data_preprocessor,
-                progress=False,
-            )
+            part: extract_features(self.network(model), loader, **options)
             for part, loader in self.loaders.items()
         }
 
@@ -125,11 +122,9 @@ def reset_peak() -> None:
     """Reset the peak of memory to the present use."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
-        return
-    try:
-        Path('/proc/self/clear_refs').write_text('5')
-    except OSError:  # not Linux, or not allowed
-        return
+    else:
+        with contextlib.suppress(OSError):  # not Linux, or not allowed
+            Path('/proc/self/clear_refs').write_text('5')
 
 
 def peak_memory(before: int | None) -> int | None:
@@ -142,8 +137,8 @@ def peak_memory(before: int | None) -> int | None:
 
 def _status(field: str) -> int | None:
     try:
-        lines = Path('/proc/self/status').read_text().splitlines()
+        text = Path('/proc/self/status').read_text()
     except OSError:
         return None
-    values = [line.split()[1] for line in lines if line.startswith(field)]
-    return int(values[0]) * 1024 if values else None
+    found = re.search(rf'{field}:\s*(\d+) kB', text)
+    return int(found[1]) * 1024 if found else None

@@ -9,11 +9,11 @@ from typing import Any
 
 from mmengine.config import Config
 
-import mmbam
+from mmbam.utils.config import read_config
 from mmbam.utils.errors import InputError
 
-# A link to configs/ in the repository, a copy of it in an installed package.
-FOLDER = Path(mmbam.__file__).parent / '.mim' / 'configs' / 'compare'
+from .settings import FOLDER
+
 VIEWS = FOLDER / '_base_' / 'two_views.py'
 FUNCTIONS = dict(max=max, min=min, round=round)
 
@@ -58,12 +58,7 @@ def method_names() -> list[str]:
 
 
 def load_method(name: str | Path) -> Method:
-    """Read the config of a method.
-
-    Args:
-        name (str | Path): Name of a config in ``configs/compare``, or path of a
-            config file.
-    """
+    """Read the config of a method by its name in ``configs/compare`` or its path."""
     path = Path(name)
     if path.suffix != '.py':
         path = FOLDER / f'{name}.py'
@@ -72,7 +67,7 @@ def load_method(name: str | Path) -> Method:
             f'There is no method {str(name)!r}; give the path of a config or one of '
             f'{", ".join(method_names())}.'
         )
-    config = Config.fromfile(path).to_dict()
+    config = read_config(path).to_dict()
     about = config.pop('method', {})
     known = {'title', 'source', 'own', 'backbones'}
     if not set(about) <= known or 'type' not in config.get('model', {}):
@@ -104,10 +99,7 @@ def load_methods(names: Sequence[str | Path]) -> list[Method]:
 def fill(config: Any, values: Mapping[str, Any]) -> Any:
     """Put values into a config: a string that begins with ``=`` is a formula.
 
-    Args:
-        config (Any): A config, or a part of it.
-        values (Mapping[str, Any]): Values that formulas may use, beside ``max``,
-            ``min`` and ``round``.
+    Formulas may use the values, ``max``, ``min`` and ``round``.
     """
     if isinstance(config, dict):
         return {key: fill(value, values) for key, value in config.items()}

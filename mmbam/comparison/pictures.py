@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 
+from mmbam.checkpoints import load_training_checkpoint
 from mmbam.evaluation.loaders import build_dataset
+from mmbam.utils.errors import InputError
+from mmbam.visualization.figures import save_figure
 from mmbam.visualization.heatmaps import draw_heat_maps
 
 from .settings import Settings
@@ -23,41 +26,35 @@ def draw_course(
 ) -> None:
     """Draw k-NN and linear accuracy against seconds and epochs.
 
-    Args:
-        histories (Mapping[str, Sequence]): Evaluations of each seed's run, under each
-            method's title.
-        path (str | Path): PNG to write.
+    ``histories`` are the evaluations of each seed's run, under each method's title.
     """
     figure = Figure(figsize=(12, 8), layout='constrained')
     grid = figure.subplots(2, 2, sharey='row')
-    for row, (key, title) in zip(
-        grid, (('knn', 'k-NN top-1 (%)'), ('linear', 'Linear probe top-1 (%)'))
-    ):
-        for axes, by, label in zip(
-            row, ('seconds', 'epoch'), ('Seconds of training', 'Epochs')
-        ):
-            for number, (name, runs) in enumerate(histories.items()):
-                # With a budget in minutes, runs may differ in their evaluations.
-                length = min(map(len, runs))
-                x, y = (
-                    np.array([[point[k] for point in run[:length]] for run in runs])
-                    for k in (by, key)
+    measures = dict(knn='k-NN top-1 (%)', linear='Linear probe top-1 (%)')
+    lengths = dict(seconds='Seconds of training', epoch='Epochs')
+    for axes, (key, by) in zip(grid.flat, itertools.product(measures, lengths)):
+        for number, (name, runs) in enumerate(histories.items()):
+            # With a budget in minutes, runs may differ in their evaluations.
+            shared = min(map(len, runs))
+            x, y = (
+                np.array([[point[k] for point in run[:shared]] for run in runs])
+                for k in (by, key)
+            )
+            x, mean, spread = x.mean(axis=0), y.mean(axis=0), y.std(axis=0)
+            color, style = f'C{number % 10}', '-' if number < 10 else '--'
+            axes.plot(x, mean, marker='o', ls=style, color=color, label=name)
+            if len(runs) > 1:
+                axes.fill_between(
+                    x, mean - spread, mean + spread, color=color, alpha=0.15
                 )
-                color, style = f'C{number % 10}', '-' if number < 10 else '--'
-                mean, spread = y.mean(axis=0), y.std(axis=0)
-                x = x.mean(axis=0)
-                axes.plot(x, mean, marker='o', ls=style, color=color, label=name)
-                if len(runs) > 1:
-                    axes.fill_between(
-                        x, mean - spread, mean + spread, color=color, alpha=0.15
-                    )
-            axes.set_xlabel(label)
-            axes.grid(alpha=0.3)
-        row[0].set_ylabel(title)
+        axes.set_xlabel(lengths[by])
+        axes.grid(alpha=0.3)
+    for axes, title in zip(grid[:, 0], measures.values()):
+        axes.set_ylabel(title)
     # Below the axes: inside, the legend would hide the best curves.
     handles = grid[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc='outside lower center', ncols=5)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def read_looks(
@@ -73,16 +70,16 @@ def read_looks(
         tuple: What the runs saved, under each title; RGB images of ``train`` and
         ``test`` under their index.
     """
-    looks = {
-        name: torch.load(folder / LOOKS, weights_only=True)
-        for name, folder in folders.items()
-    }
+    looks = {name: _read_look(folder / LOOKS) for name, folder in folders.items()}
     datasets = settings.datasets()
     images: dict[str, dict[int, np.ndarray]] = {}
     for part, key in (('test', 'queries'), ('train', 'neighbours')):
         dataset = build_dataset(datasets[part])
         wanted = {int(i) for of in looks.values() for i in of[key].flatten()}
-        images[part] = {i: _rgb(dataset[i]['inputs']) for i in sorted(wanted)}
+        images[part] = {
+            i: dataset[i]['inputs'].numpy()[::-1].transpose(1, 2, 0)  # BGR to RGB
+            for i in sorted(wanted)
+        }
     return looks, images
 
 
@@ -93,10 +90,7 @@ def draw_neighbours(
 ) -> None:
     """Draw test images beside their nearest training images, for each method.
 
-    Args:
-        looks (Mapping[str, dict]): First result of :func:`read_looks`.
-        images (Mapping[str, Mapping]): Second result of :func:`read_looks`.
-        path (str | Path): PNG to write.
+    Looks and images are those of :func:`read_looks`.
     """
     first = next(iter(looks.values()))
     rows = min(QUERIES, len(first['queries']))
@@ -117,13 +111,11 @@ def draw_neighbours(
                 row[1:], of['neighbours'][i], of['neighbour_labels'][i]
             ):
                 axes.imshow(images['train'][int(number)])
-                same = int(label) == int(of['query_labels'][i])
-                for spine in axes.spines.values():
-                    spine.set(color='tab:green' if same else 'tab:red', linewidth=2.5)
+                color = 'tab:green' if label == of['query_labels'][i] else 'tab:red'
+                axes.spines[:].set(color=color, linewidth=2.5)
             for axes in row:
-                axes.set_xticks([])
-                axes.set_yticks([])
-    figure.savefig(path, dpi=110)
+                axes.set(xticks=[], yticks=[])
+    save_figure(figure, path)
 
 
 def draw_heat(
@@ -131,16 +123,7 @@ def draw_heat(
     images: Mapping[str, Mapping[int, np.ndarray]],
     path: str | Path,
 ) -> bool:
-    """Draw heat maps of the test images, if any network has them.
-
-    Args:
-        looks (Mapping[str, dict]): First result of :func:`read_looks`.
-        images (Mapping[str, Mapping]): Second result of :func:`read_looks`.
-        path (str | Path): PNG to write.
-
-    Returns:
-        bool: Whether there were heat maps to draw.
-    """
+    """Draw heat maps of the test images; return whether any network has them."""
     heat = {name: of['heat'] for name, of in looks.items() if of['heat'] is not None}
     if not heat:
         return False
@@ -150,5 +133,8 @@ def draw_heat(
     return True
 
 
-def _rgb(image: torch.Tensor) -> np.ndarray:
-    return image.numpy()[::-1].transpose(1, 2, 0)
+def _read_look(path: Path) -> dict:
+    look = load_training_checkpoint(path)
+    if not {'queries', 'neighbours', 'heat'} <= look.keys():
+        raise InputError(f'{str(path)!r} was not written by a comparison.')
+    return look

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from mmbam.visualization.page import Picture, Section, Table, write_page
+from mmbam.visualization.page import Cell, Picture, Section, Table, write_page
 
 from .pictures import draw_course, draw_heat, draw_neighbours, read_looks
 from .settings import Settings
@@ -32,20 +32,14 @@ def quality_table(results: dict) -> Table:
     """Make the table of accuracy and clustering at the end of the runs."""
     rows = []
     for title, runs in finished(results).items():
-        last = [run['history'][-1] for run in runs]
-        rows.append(
-            [
-                title,
-                _mean([run['epochs'] for run in runs], spread=False),
-                _mean([run['train_seconds'] for run in runs], spread=False),
-                *(_mean([h[key] for h in last]) for key in ('knn', 'linear', 'rankme')),
-                *(_mean([run[key] for run in runs]) for key in ('nmi', 'ari')),
-            ]
-        )
+        last = [{**run, **run['history'][-1]} for run in runs]
+        lengths = (f'{_mean(last, key):.0f}' for key in ('epochs', 'train_seconds'))
+        scores = ('knn', 'linear', 'rankme', 'nmi', 'ari')
+        rows.append([title, *lengths, *(_mean_and_spread(last, k) for k in scores)])
     return Table(
         ['method', 'epochs', 'seconds', 'k-NN (%)', 'linear (%)', 'RankMe', 'NMI (%)']
         + ['ARI (%)'],
-        [[row[0], f'{row[1]:.0f}', f'{row[2]:.0f}', *row[3:]] for row in rows],
+        rows,
         'Frozen features of the test images at the end of training. With several '
         'seeds, mean ± standard deviation. Seconds count training only. RankMe is the '
         'effective rank of the features.',
@@ -57,20 +51,16 @@ def cost_table(results: dict) -> Table:
     rows = []
     for title, runs in finished(results).items():
         steps = [run['step_seconds'] for run in runs]
-        low, median, high = (
-            1000 * statistics.mean(step[key] for step in steps)
-            for key in ('p10', 'median', 'p90')
-        )
-        peaks = [run['peak_memory'] for run in runs]
-        known = None not in peaks
+        low, median, high = (1000 * _mean(steps, k) for k in ('p10', 'median', 'p90'))
+        known = all(run['peak_memory'] is not None for run in runs)
         rows.append(
             [
                 title,
                 f'{median:.0f}',
                 f'{low:.0f} to {high:.0f}',
-                f'{statistics.mean(r["images_per_second"] for r in runs):.0f}',
-                f'{100 * statistics.mean(r["wait_share"] for r in runs):.1f}',
-                f'{statistics.mean(peaks) / 2**20:.0f}' if known else '–',
+                f'{_mean(runs, "images_per_second"):.0f}',
+                f'{100 * _mean(runs, "wait_share"):.1f}',
+                f'{_mean(runs, "peak_memory") / 2**20:.0f}' if known else '–',
             ]
         )
     return Table(
@@ -80,7 +70,7 @@ def cost_table(results: dict) -> Table:
         f'Measured here: {results["machine"]}. Median, 10 % and 90 % quantile of the '
         'steps. Memory is the growth of the process while training, counted from '
         'before the model was built (on a GPU, what torch allocated).',
-        best=None,
+        mark_best=False,
     )
 
 
@@ -91,7 +81,9 @@ def own_table(results: dict) -> Table:
     for name, about in results['methods'].items():
         changed = ', '.join(f'{k}={v}' for k, v in options.get(name, {}).items())
         rows.append([about['title'], about['source'], about['own'], changed or '–'])
-    return Table(['method', 'source', 'its own', 'set by the user'], rows, best=None)
+    return Table(
+        ['method', 'source', 'its own', 'set by the user'], rows, mark_best=False
+    )
 
 
 def failures(results: dict) -> list[str]:
@@ -104,14 +96,9 @@ def failures(results: dict) -> list[str]:
 
 
 def write_report(results: dict, out: str | Path) -> Path:
-    """Draw the pictures of a comparison and write its page.
+    """Draw the pictures of a comparison in its folder and write its page there.
 
-    Args:
-        results (dict): What :func:`mmbam.comparison.compare` returned.
-        out (str | Path): Its folder.
-
-    Returns:
-        Path: The page.
+    ``results`` is what :func:`mmbam.comparison.compare` returned.
     """
     out = Path(out)
     runs = finished(results)
@@ -131,33 +118,27 @@ def write_report(results: dict, out: str | Path) -> Path:
     if failed:
         sections.append(Section('What failed', failed))
     if runs:
+        course = out / 'course.png'
+        draw_course({t: [r['history'] for r in of] for t, of in runs.items()}, course)
+        caption = (
+            'Accuracy of frozen features against seconds of training and epochs. The '
+            'first point is the random network; bands show the standard deviation over '
+            'seeds.'
+        )
+        paper = Table(
+            ['method', 'crops', 'hours', 'memory per GPU (GB)'],
+            PAPER,
+            "The paper's figures, not measured here: 100 epochs of ViT-S/16 on "
+            'ImageNet, batch 2048, 16 A100 GPUs.',
+            mark_best=False,
+        )
         sections += [
-            Section('Quality', [quality_table(results), *_course(runs, out)]),
-            Section('Cost', [cost_table(results), _paper_table()]),
+            Section('Quality', [quality_table(results), Picture(course, caption)]),
+            Section('Cost', [cost_table(results), paper]),
             Section('What the networks see', _looks(results, runs, out)),
         ]
     write_page(out / PAGE, 'Methods side by side', sections)
     return out / PAGE
-
-
-def _course(runs: dict[str, list[dict]], out: Path) -> list[Picture]:
-    path = out / 'course.png'
-    draw_course({t: [r['history'] for r in of] for t, of in runs.items()}, path)
-    caption = (
-        'Accuracy of frozen features against seconds of training and epochs. The first '
-        'point is the random network; bands show the standard deviation over seeds.'
-    )
-    return [Picture(path, caption)]
-
-
-def _paper_table() -> Table:
-    return Table(
-        ['method', 'crops', 'hours', 'memory per GPU (GB)'],
-        PAPER,
-        "The paper's figures, not measured here: 100 epochs of ViT-S/16 on ImageNet, "
-        'batch 2048, 16 A100 GPUs.',
-        best=None,
-    )
 
 
 def _looks(results: dict, runs: dict[str, list[dict]], out: Path) -> list[Picture]:
@@ -189,8 +170,11 @@ def _title(results: dict, run: dict) -> str:
     return results['methods'][run['method']]['title']
 
 
-def _mean(values: Sequence[float], spread: bool = True):
-    mean = statistics.mean(values)
-    if len(values) < 2 or not spread:
-        return mean
-    return mean, statistics.stdev(values)
+def _mean(runs: Sequence[dict], key: str) -> float:
+    return statistics.mean(run[key] for run in runs)
+
+
+def _mean_and_spread(runs: Sequence[dict], key: str) -> Cell:
+    if len(runs) < 2:
+        return _mean(runs, key)
+    return _mean(runs, key), statistics.stdev(run[key] for run in runs)

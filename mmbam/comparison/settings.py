@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from mmengine.config import Config
-
+import mmbam
 from mmbam.datasets.splits import balanced_split
 from mmbam.evaluation.frozen import class_folders, plain_pipeline
 from mmbam.evaluation.loaders import build_dataset
+from mmbam.utils.config import read_config
 from mmbam.utils.errors import InputError
 
-# Networks for images of about 32 px that train in minutes on a CPU.
-BACKBONES = {
-    'resnet': dict(
-        # A stem of 3 x 3: ImageNet's would leave 8 x 8 of 32 x 32 positions.
-        type='ResNet_CIFAR',
-        depth=18,
-        stem_channels=16,
-        base_channels=16,
-        num_stages=3,
-        strides=(2, 2, 2),
-        dilations=(1, 1, 1),
-        out_indices=(2,),
-        # Runs are too short for blocks that start as the identity.
-        zero_init_residual=False,
-    ),
-    'vit': dict(
-        type='MoCoV3ViT',
-        arch=dict(embed_dims=128, num_layers=4, num_heads=4, feedforward_channels=512),
-        patch_size=8,
-        stop_grad_conv1=True,
-        out_type='cls_token',
-    ),
-}
+# A link to configs/ in the repository, a copy of it in an installed package.
+FOLDER = Path(mmbam.__file__).parent / '.mim' / 'configs' / 'compare'
+# Networks for small images that train in minutes on a CPU.
+BACKBONES = ('resnet', 'vit')
 TEST_FOLDERS = ('val', 'test')
 TEST_SHARE = 0.2
 
@@ -91,7 +72,13 @@ class Settings:
                 f'{self.epochs} and minutes={self.minutes}.'
             )
         smallest = dict(
-            size=8, epochs=1, batch_size=2, head_width=8, local_views=1, evaluations=1
+            size=8,
+            epochs=1,
+            batch_size=2,
+            head_width=8,
+            local_views=1,
+            evaluations=1,
+            workers=0,
         )
         for name, least in smallest.items():
             value = getattr(self, name)
@@ -99,8 +86,10 @@ class Settings:
                 raise InputError(f'{name} must be at least {least}, but got {value}.')
         for name in ('lr', 'minutes'):
             value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InputError(f'{name} must be above 0, but got {value}.')
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(
+                    f'{name} must be a finite number above 0, but got {value}.'
+                )
 
     @property
     def local_size(self) -> int:
@@ -109,29 +98,26 @@ class Settings:
 
     def backbone_config(self) -> dict:
         """Return the config of the network that all methods train."""
+        path = Path(self.backbone)
         if self.backbone in BACKBONES:
-            cfg: dict[str, Any] = dict(BACKBONES[self.backbone])
-        else:
-            path = Path(self.backbone)
-            if not path.is_file():
-                raise InputError(
-                    f'backbone must be one of {", ".join(BACKBONES)} or the path of '
-                    f'a config, but got {self.backbone!r}.'
-                )
-            model = Config.fromfile(path).get('model') or {}
-            if 'backbone' not in model:
-                raise InputError(f'{self.backbone!r} has no model.backbone.')
-            cfg = model['backbone'].to_dict()
-        if cfg['type'].endswith('ViT') or cfg['type'].endswith('VisionTransformer'):
+            path = FOLDER / '_base_' / 'backbones' / f'{self.backbone}.py'
+        if not path.is_file():
+            raise InputError(
+                f'backbone must be one of {", ".join(BACKBONES)} or the path of a '
+                f'config, but got {self.backbone!r}.'
+            )
+        model = read_config(path).get('model') or {}
+        if 'backbone' not in model:
+            raise InputError(f'{self.backbone!r} has no model.backbone.')
+        cfg = model['backbone'].to_dict()
+        if cfg['type'].endswith(('ViT', 'VisionTransformer')):
             cfg['img_size'] = self.size
         return cfg
 
     def datasets(self) -> dict[str, dict]:
-        """Return the configs of the datasets.
+        """Return the configs of ``pretrain``, ``train`` and ``test``.
 
-        Returns:
-            dict[str, dict]: ``pretrain`` (without a pipeline, which the method has),
-            and ``train`` and ``test`` for the evaluation.
+        The first has no pipeline: that is the method's. The others are to evaluate on.
         """
         pipeline = plain_pipeline(self.size)
         if self.labelled is None:
@@ -153,14 +139,9 @@ def _split(folder: str, pipeline: list[dict]) -> tuple[dict, dict]:
     if (root / 'train').is_dir():
         for name in TEST_FOLDERS:
             if (root / name).is_dir():
-                return (
-                    class_folders(root / 'train', pipeline),
-                    class_folders(root / name, pipeline),
-                )
+                train, test = root / 'train', root / name
+                return class_folders(train, pipeline), class_folders(test, pipeline)
     whole = class_folders(root, pipeline)
     labels = build_dataset(whole).get_gt_labels()
-    test, train = balanced_split(labels, TEST_SHARE)
-    return (
-        {**whole, 'indices': train.tolist()},
-        {**whole, 'indices': test.tolist()},
-    )
+    drawn, rest = balanced_split(labels, TEST_SHARE)
+    return dict(whole, indices=rest.tolist()), dict(whole, indices=drawn.tolist())

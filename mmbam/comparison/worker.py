@@ -5,6 +5,7 @@ So its peak of memory is its own, and a crash does not end the comparison.
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -27,6 +28,7 @@ from mmbam.evaluation import build_loader, cluster_scores
 from mmbam.models import heat_map
 from mmbam.models.backbones.anatomy import has_cls_token
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import save_tensors, write_text
 from mmbam.utils.model import frozen
 
 from .config import run_config, steps_per_epoch
@@ -40,13 +42,9 @@ SHOWN, NEIGHBOURS = 8, 5
 
 
 def run(method: Method, seed: int, settings: Settings, folder: Path) -> None:
-    """Pre-train with one method, evaluate it and write the result.
+    """Pre-train with one method, evaluate it and write the result into a folder.
 
-    Args:
-        method (Method): Method to pre-train with.
-        seed (int): Seed of the run.
-        settings (Settings): What all methods share.
-        folder (Path): Folder of the run. A run that was interrupted there continues.
+    A run that was interrupted there continues.
     """
     epochs = settings.epochs or planned_epochs(method, seed, settings, folder)
     cfg = run_config(method, settings, seed, epochs, str(folder))
@@ -77,12 +75,8 @@ def run(method: Method, seed: int, settings: Settings, folder: Path) -> None:
     features = measure.features(runner.model)
     clusters = cluster_scores(*features['test'])
     most = clusters[max(clusters)]
-    torch.save(
-        look(
-            evaluated_network(runner.model, backbone), runner.model, loaders, features
-        ),
-        folder / LOOKS,
-    )
+    network = evaluated_network(runner.model, backbone)
+    save_tensors(look(network, runner.model, loaders, features), folder / LOOKS)
     record = measure.record
     result = dict(
         method=method.name,
@@ -108,17 +102,12 @@ def planned_epochs(method: Method, seed: int, settings: Settings, folder: Path) 
     MessageHub.get_current_instance().update_info('max_iters', 1000)
     optimizer = runner.build_optim_wrapper(cfg.optim_wrapper)
     loader = runner.build_dataloader(cfg.train_dataloader)
-    times, steps = [], 0
-    while steps < TRIED_STEPS:
-        for batch in loader:
-            if steps == 2:  # the first steps are slower
-                times.append(time.perf_counter())
-            model.train_step(batch, optimizer)
-            steps += 1
-            if steps == TRIED_STEPS:
-                break
-    times.append(time.perf_counter())
-    seconds = (times[1] - times[0]) / (TRIED_STEPS - 2)
+    batches = itertools.chain.from_iterable(itertools.repeat(loader))
+    for step, batch in enumerate(itertools.islice(batches, TRIED_STEPS)):
+        if step == 2:  # the first steps are slower
+            began = time.perf_counter()
+        model.train_step(batch, optimizer)
+    seconds = (time.perf_counter() - began) / (TRIED_STEPS - 2)
     assert settings.minutes is not None
     epoch_seconds = seconds * steps_per_epoch(settings)
     epochs = max(1, round(60 * settings.minutes / epoch_seconds))
@@ -138,12 +127,7 @@ def build_runner(cfg: Config) -> Runner:
 
 
 def evaluated_network(model: nn.Module, backbone: dict) -> nn.Module:
-    """Return the backbone to evaluate: the teacher's, if the model has one.
-
-    Args:
-        model (nn.Module): Model of a method.
-        backbone (dict): Config of the backbone that all methods train.
-    """
+    """Return the backbone to evaluate: the teacher's, if the model has one."""
     network = getattr(model, 'target_backbone', model.backbone)
     if type(network).__name__ == backbone['type'].split('.')[-1]:
         return network
@@ -199,10 +183,7 @@ def costs(record: dict, batch_size: int) -> dict:
 
 def write_json(path: Path, content: dict) -> None:
     """Write a JSON file as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix('.part')
-    part.write_text(json.dumps(content, indent=2))
-    part.replace(path)
+    write_text(path, json.dumps(content, indent=2))
 
 
 def main() -> None:

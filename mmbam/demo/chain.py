@@ -16,14 +16,16 @@ from mmengine.config import Config
 from mmbam.evaluation.frozen import build_frozen
 from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import write_text
 from mmbam.utils.tables import print_table
 from mmbam.visualization.page import Picture, Section, Table, write_page
 from mmbam.visualization.predictions import draw_detections, draw_segmentations
 from mmbam.visualization.video_strips import draw_strips
 
 from .downstream import train_dense
-from .report import PICTURES, report_sections
+from .report import report_sections
 from .run import (
+    MEASURES,
     PAGE,
     RESULTS,
     START,
@@ -34,6 +36,7 @@ from .run import (
     tiny_config,
 )
 
+ANNOTATIONS = 'annotations/instances_val2017.json'
 RANDOM, TRAINED = 'random weights', 'BAM'
 #: Names of the same networks in the results of the demo.
 IN_RESULTS = {RANDOM: 'random network', TRAINED: 'trained teacher'}
@@ -56,6 +59,13 @@ class ChainSettings(DemoSettings):
     detection_epochs: int | None = None
     segmentation_iters: int | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ('detection_epochs', 'segmentation_iters'):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f'{name} must be at least 1, got {value}.')
+
     def of_demo(self) -> DemoSettings:
         """Return the settings of the demo alone."""
         fields = DemoSettings.__dataclass_fields__
@@ -64,9 +74,6 @@ class ChainSettings(DemoSettings):
 
 def run_chain(settings: ChainSettings) -> list[list]:
     """Pre-train, then run every downstream task; print progress and a table.
-
-    Args:
-        settings (ChainSettings): What to run.
 
     Returns:
         list[list]: One row for each of the two networks, with the columns ``HEADER``.
@@ -81,19 +88,13 @@ def run_chain(settings: ChainSettings) -> list[list]:
     }
     rows, detected, segmented = [], {}, {}
     for name, checkpoint in checkpoints.items():
-        folder = _folder(name)
+        folder = name.replace(' ', '_')
         print(f'Detection, from {name}')
-        detection = train_dense(
-            detector_config(settings, roots['coco']),
-            checkpoint,
-            out / 'detection' / folder,
-        )
+        cfg = detector_config(settings, roots['coco'])
+        detection = train_dense(cfg, checkpoint, out / 'detection' / folder)
         print(f'Semantic segmentation, from {name}')
-        segmentation = train_dense(
-            segmentor_config(settings, roots['ade20k']),
-            checkpoint,
-            out / 'segmentation' / folder,
-        )
+        cfg = segmentor_config(settings, roots['ade20k'])
+        segmentation = train_dense(cfg, checkpoint, out / 'segmentation' / folder)
         print(f'Video segmentation, from {name}')
         video = segment_once(
             settings.backbone, roots['davis'], checkpoint, out / 'video' / folder
@@ -109,14 +110,14 @@ def run_chain(settings: ChainSettings) -> list[list]:
             segmentation['metrics']['mAcc'],
             video['J&F'],
         ])  # fmt: skip
-    classes = _class_names(roots['coco'])
+    annotations = Path(roots['coco'], ANNOTATIONS).read_text()
+    classes = [c['photograph'] for c in json.loads(annotations)['categories']]
     draw_detections(detected, classes, out / 'detections.png')
     draw_segmentations(segmented, classes, out / 'segmentations.png')
     seconds = time.monotonic() - began
-    table = dict(
-        rows=[dict(zip(HEADER, row)) for row in rows], seconds=round(seconds, 1)
-    )
-    (out / 'chain.json').write_text(json.dumps(table, indent=2))
+    table = [dict(zip(HEADER, row)) for row in rows]
+    result = dict(rows=table, seconds=round(seconds, 1))
+    write_text(out / 'chain.json', json.dumps(result, indent=2))
     _write_page(settings, results, rows)
     print_table('Downstream tasks, same heads and data', HEADER, rows)
     print(f'{seconds:.0f} s. All figures and pictures: {(out / PAGE).resolve()}')
@@ -124,14 +125,7 @@ def run_chain(settings: ChainSettings) -> list[list]:
 
 
 def pretrain_once(settings: DemoSettings) -> dict:
-    """Run the demo, unless its results for the same settings are there.
-
-    Args:
-        settings (DemoSettings): Settings of the demo.
-
-    Returns:
-        dict: Result of :func:`run_demo`.
-    """
+    """Run the demo, unless its results for the same settings are there; return them."""
     file = Path(settings.out, RESULTS)
     if not file.is_file():
         run_demo(settings)
@@ -148,25 +142,15 @@ def pretrain_once(settings: DemoSettings) -> dict:
 
 
 def detector_config(settings: ChainSettings, coco_root: str) -> Config:
-    """Adapt the tiny detector to a made world.
-
-    Args:
-        settings (ChainSettings): Backbone and length of the training.
-        coco_root (str): Root of the world's COCO layout.
-    """
+    """Adapt the tiny detector to a made world."""
     cfg = tiny_config(f'cascade-mask-rcnn_{settings.backbone}_world')
-    annotations = str(Path(coco_root, 'annotations', 'instances_val2017.json'))
+    annotations = str(Path(coco_root, ANNOTATIONS))
     cfg.val_evaluator.ann_file = cfg.test_evaluator.ann_file = annotations
     return _adapt(cfg, coco_root, 'max_epochs', settings.detection_epochs)
 
 
 def segmentor_config(settings: ChainSettings, ade20k_root: str) -> Config:
-    """Adapt the tiny segmentor to a made world.
-
-    Args:
-        settings (ChainSettings): Backbone and length of the training.
-        ade20k_root (str): Root of the world's ADE20K layout.
-    """
+    """Adapt the tiny segmentor to a made world."""
     cfg = tiny_config(f'upernet_{settings.backbone}_world')
     return _adapt(cfg, ade20k_root, 'max_iters', settings.segmentation_iters)
 
@@ -183,17 +167,7 @@ def _adapt(cfg: Config, data_root: str, unit: str, length: int | None) -> Config
 
 
 def segment_once(backbone: str, davis_root: str, checkpoint: Path, out: Path) -> dict:
-    """Segment the made videos, unless the scores are there.
-
-    Args:
-        backbone (str): ``'resnet'`` or ``'vit'``.
-        davis_root (str): Root of the world's DAVIS layout.
-        checkpoint (Path): Weights of the backbone.
-        out (Path): Folder for masks, a picture and ``scores.json``.
-
-    Returns:
-        dict: Scores in per cent, as :func:`segment_videos` returns them.
-    """
+    """Segment the made videos, unless ``scores.json`` is there; return it."""
     file = out / 'scores.json'
     if file.is_file():
         return json.loads(file.read_text())
@@ -203,7 +177,7 @@ def segment_once(backbone: str, davis_root: str, checkpoint: Path, out: Path) ->
     tokens = FrameTokens(*build_frozen(cfg, str(checkpoint)), 256)
     scores = segment_videos(tokens, videos, out, [LAST], progress=False)[LAST]
     draw_strips(videos[:3], out / f'T{LAST}', out / 'strips.png', out.name)
-    file.write_text(json.dumps(scores))
+    write_text(file, json.dumps(scores))
     return scores
 
 
@@ -211,15 +185,20 @@ def _write_page(settings: ChainSettings, results: dict, rows: list[list]) -> Non
     """Write the demo's page again, with a section about the downstream tasks."""
     out = Path(settings.out)
     scores = {
-        name: dict(
-            knn=results['knn_top1'][name],
-            linear=results['linear_top1'][name],
-            clustering={int(t): s for t, s in results['clustering'][name].items()},
-        )
-        for name in results['knn_top1']
+        network: {key: results[measure][network] for measure, key in MEASURES.items()}
+        for network in results['knn_top1']
     }
-    pictures = [out / name for name in PICTURES if (out / name).is_file()]
-    first, *others = report_sections(introduce(results), scores, pictures)
+    for of_network in scores.values():  # JSON has turned numbers into texts
+        clusters = of_network['clustering'].items()
+        of_network['clustering'] = {int(t): score for t, score in clusters}
+    first, *others = report_sections(introduce(results), scores, out)
+    strips = [
+        Picture(
+            out / 'video' / name.replace(' ', '_') / 'strips.png',
+            f'Masks propagated from the first frame, {name}.',
+        )
+        for name in (RANDOM, TRAINED)
+    ]
     downstream = Section(
         'Downstream, from BAM and from random weights',
         [
@@ -231,27 +210,8 @@ def _write_page(settings: ChainSettings, results: dict, rows: list[list]) -> Non
                 out / 'detections.png', 'Objects in test scenes, score at least 0.2.'
             ),
             Picture(out / 'segmentations.png', 'Class of each pixel in test scenes.'),
-            *(
-                Picture(
-                    out / 'video' / _folder(name) / 'strips.png',
-                    f'Masks propagated from the first frame, {name}.',
-                )
-                for name in (RANDOM, TRAINED)
-            ),
+            *strips,
         ],
     )
-    write_page(
-        out / PAGE,
-        'What a tiny network learned with BAM, and what it is good for',
-        [first, downstream, *others],
-    )
-
-
-def _class_names(coco_root: str) -> list[str]:
-    """Return the names of the world's photographs, in the order of their labels."""
-    file = Path(coco_root, 'annotations', 'instances_val2017.json')
-    return [c['photograph'] for c in json.loads(file.read_text())['categories']]
-
-
-def _folder(name: str) -> str:
-    return name.replace(' ', '_')
+    title = 'What a tiny network learned with BAM, and what it is good for'
+    write_page(out / PAGE, title, [first, downstream, *others])

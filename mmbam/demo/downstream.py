@@ -7,18 +7,20 @@ import io
 from pathlib import Path
 from typing import Any
 
-import mmengine
 import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement
 
+from mmbam.checkpoints import load_training_checkpoint
 from mmbam.engine.hooks import ProgressHook
+
+PICTURES = 4  # validation images whose predictions are kept
 
 
 def train_dense(
-    cfg: Config, checkpoint: str | Path, work_dir: str | Path, pictures: int = 4
+    cfg: Config, checkpoint: str | Path, work_dir: str | Path
 ) -> dict[str, Any]:
     """Train a config of mmdet or mmsegmentation and evaluate it at the end.
 
@@ -29,9 +31,7 @@ def train_dense(
         cfg (Config): Config with ``mmbam.PretrainedBackboneHook`` among its hooks;
             changed in place.
         checkpoint (str | Path): Checkpoint with the weights of the backbone.
-        work_dir (str | Path): Folder for logs, checkpoints and ``outcome.pkl``.
-        pictures (int): Number of validation images whose predictions are kept.
-            Defaults to 4.
+        work_dir (str | Path): Folder for logs, checkpoints and ``outcome.pth``.
 
     Returns:
         dict: ``settings``, the config as text; ``metrics`` of the evaluator; and
@@ -47,10 +47,10 @@ def train_dense(
     for hook in cfg.custom_hooks:
         if hook.type == 'mmbam.PretrainedBackboneHook':
             hook.checkpoint = str(checkpoint)
-    outcome = Path(work_dir) / 'outcome.pkl'
+    outcome = Path(work_dir) / 'outcome.pth'
     if outcome.is_file():
-        result = mmengine.load(outcome)
-        if result['settings'] == cfg.pretty_text:
+        result = load_training_checkpoint(outcome)
+        if result.get('settings') == cfg.pretty_text:
             return result
     settings = cfg.pretty_text  # The runner adds its own keys later.
     runner = Runner.from_cfg(cfg)
@@ -71,34 +71,33 @@ def train_dense(
     with torch.no_grad():
         for batch in runner.val_dataloader:
             samples += [_keep(sample) for sample in runner.model.test_step(batch)]
-            if len(samples) >= pictures:
+            if len(samples) >= PICTURES:
                 break
-    result = dict(settings=settings, metrics=metrics, samples=samples[:pictures])
-    mmengine.dump(result, outcome)
+    result = dict(settings=settings, metrics=metrics, samples=samples[:PICTURES])
+    torch.save(result, outcome)
     return result
 
 
-def _keep(sample: BaseDataElement, least_score: float = 0.2) -> dict[str, Any]:
-    """Keep what a picture needs, as numpy arrays."""
+def _keep(sample: BaseDataElement) -> dict[str, Any]:
+    """Keep what a picture needs, as numpy arrays; objects with a score of 0.2 on."""
+    sample = sample.cpu()
     if 'pred_sem_seg' in sample:
-        return dict(
-            path=sample.img_path,
-            truth=sample.gt_sem_seg.data[0].cpu().numpy(),
-            prediction=sample.pred_sem_seg.data[0].cpu().numpy(),
-        )
-    found = sample.pred_instances.cpu()
-    found = found[found.scores >= least_score]
-    known = sample.gt_instances
+        truth = sample.gt_sem_seg.data[0].numpy()
+        prediction = sample.pred_sem_seg.data[0].numpy()
+        return dict(path=sample.img_path, truth=truth, prediction=prediction)
+    known, found = sample.gt_instances, sample.pred_instances
+    found = found[found.scores >= 0.2]
+    truth = _arrays(known, known.masks.masks)
     return dict(
         path=sample.img_path,
-        truth=dict(
-            boxes=known.bboxes.cpu().numpy(),
-            labels=known.labels.cpu().numpy(),
-            masks=known.masks.masks.astype(bool),
-        ),
-        prediction=dict(
-            boxes=found.bboxes.numpy(),
-            labels=found.labels.numpy(),
-            masks=found.masks.numpy().astype(bool),
-        ),
+        truth=truth,
+        prediction=_arrays(found, found.masks.numpy()),
+    )
+
+
+def _arrays(instances: BaseDataElement, masks: np.ndarray) -> dict[str, np.ndarray]:
+    return dict(
+        boxes=instances.bboxes.numpy(),
+        labels=instances.labels.numpy(),
+        masks=masks.astype(bool),
     )

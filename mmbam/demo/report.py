@@ -1,15 +1,22 @@
-"""Pictures, tables and sections of the page about a pre-training run."""
+"""Pictures, tables and sections of the page about a pre-training run.
+
+``scores`` are, under the name of each network, its accuracies ``knn`` and ``linear``
+and its ``clustering``: first those of a baseline without a network, then those of the
+network before training.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from mmengine.runner import Runner
 from torch import Tensor, nn
 
+from mmbam.datasets.images import read_image
+from mmbam.evaluation import build_loader
 from mmbam.models import heat_map
 from mmbam.utils.model import frozen
 from mmbam.visualization.attention import draw_attention, look
@@ -28,51 +35,34 @@ PICTURES = (
     *('curves.png', 'entropies.png', 'clustering.png', 'similarities.png'),
     *('heatmaps.png', 'attention.png'),
 )
+Scores = Mapping[str, Mapping]
 
 
 def draw_pictures(
-    out: Path,
-    run: str | Path,
-    scores: Mapping[str, Mapping],
-    before: nn.Module,
-    after: nn.Module,
-    preprocessor: nn.Module,
-    pairs: Iterable[dict],
-    scenes: np.ndarray,
-) -> list[Path]:
-    """Draw the pictures of a run.
+    out: Path, runner: Runner, start: nn.Module, scores: Scores, coco_root: str
+) -> None:
+    """Draw the pictures of a finished run into a folder.
 
-    Args:
-        out (Path): Folder for the pictures.
-        run (str | Path): Work directory of the run.
-        scores (Mapping[str, Mapping]): Result of
-            :func:`mmbam.evaluation.summary.score_features` for each network, under its
-            name. The first must be a baseline without a network, the second the
-            network before training.
-        before (nn.Module): Backbone at its random initialization.
-        after (nn.Module): Trained backbone.
-        preprocessor (nn.Module): Module that normalizes images for both.
-        pairs (Iterable[dict]): Batches of labelled images in at least two views, in
-            the same order each time they are read.
-        scenes (np.ndarray): RGB images of uint8, shape (n, h, w, 3).
-
-    Returns:
-        list[Path]: Files that were written.
+    ``start`` is the backbone before training; ``coco_root`` holds scenes to look at.
     """
-    networks = {'random network': before, 'trained with BAM': after}
-    course = read_run(run)
+    trained = runner.model.target_backbone
+    networks = {'random network': start, 'trained with BAM': trained}
+    preprocessor = runner.model.data_preprocessor
+    course = read_run(runner.work_dir)
     baselines = {name: scores[name]['knn'] for name in list(scores)[:2]}
     with_start = dict(course)
     if TOP1 in course:
         steps, values = course[TOP1]
-        start = list(baselines.values())[1]
-        with_start[TOP1] = [0, *steps], [start, *values]
+        with_start[TOP1] = [0, *steps], [list(baselines.values())[1], *values]
     draw_curves(with_start, out / 'curves.png', baselines)
     draw_entropies({'run': course}, out / 'entropies.png')
     draw_clustering(
         {name: of_network['clustering'] for name, of_network in scores.items()},
         out / 'clustering.png',
     )
+    # Test patches through the views that the network was trained on.
+    views = {**runner.cfg.train_dataloader.dataset, 'split': 'val'}
+    pairs = build_loader(views, batch_size=200, num_workers=0)
     draw_similarities(
         {
             name: pair_histograms(*embed_pairs(network, preprocessor, pairs))
@@ -80,6 +70,8 @@ def draw_pictures(
         },
         out / 'similarities.png',
     )
+    files = sorted((Path(coco_root) / 'val2017').glob('*.jpg'))[:8]
+    scenes = np.stack([read_image(file) for file in files])
     draw_heat_maps(
         scenes,
         {name: _heat(net, preprocessor, scenes) for name, net in networks.items()},
@@ -87,19 +79,13 @@ def draw_pictures(
         'Heat maps of scenes that the network was not trained on',
     )
     size = min(scenes.shape[1:3])
-    gazes = [look(after, preprocessor, scene, size) for scene in scenes[:4]]
+    gazes = [look(trained, preprocessor, scene, size) for scene in scenes[:4]]
     if gazes[0].heads is not None:
         draw_attention(gazes, out / 'attention.png')
-    return [out / name for name in PICTURES if (out / name).is_file()]
 
 
-def score_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
-    """Tabulate the scores of networks; clustering with the largest number of classes.
-
-    Args:
-        scores (Mapping[str, Mapping]): As in :func:`draw_pictures`.
-        caption (str): Text above the table. Defaults to none.
-    """
+def score_table(scores: Scores, caption: str = '') -> Table:
+    """Tabulate the scores of networks; of clustering, those of most classes."""
     most = max(next(iter(scores.values()))['clustering'])
     header = ['features', 'k-NN (%)', 'linear probe (%)', 'NMI (%)', 'ARI (%)']
     rows = [
@@ -109,42 +95,27 @@ def score_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
     return Table(header, rows, caption)
 
 
-def cluster_table(scores: Mapping[str, Mapping], caption: str = '') -> Table:
-    """Tabulate the agreement of clusters and classes for each number of classes t.
-
-    Args:
-        scores (Mapping[str, Mapping]): As in :func:`draw_pictures`.
-        caption (str): Text above the table. Defaults to none.
-    """
-    all_t = list(next(iter(scores.values()))['clustering'])
-    header = [f'{name} (%), t = {t}' for t in all_t for name in ('NMI', 'ARI')]
-    rows: list[list[Any]] = [
-        [name, *(c for t in all_t for c in _means_and_spreads(s['clustering'][t]))]
-        for name, s in scores.items()
-    ]
-    return Table(['features', *header], rows, caption)
-
-
 def report_sections(
-    introduction: Sequence[str],
-    scores: Mapping[str, Mapping],
-    pictures: Sequence[Path],
+    introduction: Sequence[str], scores: Scores, out: Path
 ) -> list[Section]:
-    """Lay out a page about a run, for :func:`~mmbam.visualization.page.write_page`.
-
-    Args:
-        introduction (Sequence[str]): Paragraphs about what was done.
-        scores (Mapping[str, Mapping]): As in :func:`draw_pictures`.
-        pictures (Sequence[Path]): Result of :func:`draw_pictures`.
-
-    Returns:
-        list[Section]: Introduction, scores, and pictures by topic.
-    """
-    drawn = {picture.name: picture for picture in pictures}
+    """Lay out a page about a run: introduction, scores, and pictures by topic."""
+    all_t = list(next(iter(scores.values()))['clustering'])
+    clusters = Table(
+        [
+            'features',
+            *(f'{name} (%), t = {t}' for t in all_t for name in ('NMI', 'ARI')),
+        ],
+        [
+            [name, *(c for t in all_t for c in _means_and_spreads(s['clustering'][t]))]
+            for name, s in scores.items()
+        ],
+        'The same for t classes drawn at random, and k-means with t clusters (paper, '
+        'App. I).',
+    )
 
     def show(**captions: str) -> list[Picture]:
-        named = ((drawn.get(f'{name}.png'), text) for name, text in captions.items())
-        return [Picture(file, text) for file, text in named if file is not None]
+        files = ((out / f'{name}.png', text) for name, text in captions.items())
+        return [Picture(file, text) for file, text in files if file.is_file()]
 
     return [
         Section('What was done', introduction),
@@ -157,11 +128,7 @@ def report_sections(
                     'probe: trained on the training images. NMI and ARI: agreement of '
                     'k-means clusters with the classes, mean ± standard deviation.',
                 ),
-                cluster_table(
-                    scores,
-                    'The same for t classes drawn at random, and k-means with t '
-                    'clusters (paper, App. I).',
-                ),
+                clusters,
                 *show(
                     clustering='Agreement of clusters and classes by the number of '
                     'classes. 100 is perfect; an ARI of 0 is chance, while the NMI of '

@@ -11,7 +11,6 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.hooks import Hook
@@ -19,11 +18,16 @@ from mmengine.runner import Runner
 from torch import nn
 
 import mmbam
-from mmbam.datasets.images import read_image
 from mmbam.engine.hooks import ProgressHook
-from mmbam.evaluation import build_loader, extract_features
-from mmbam.evaluation.summary import score_features
+from mmbam.evaluation import (
+    build_loader,
+    cluster_scores,
+    extract_features,
+    knn_accuracy,
+    linear_probe,
+)
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import save_tensors, write_text
 from mmbam.utils.tables import print_table
 from mmbam.visualization.page import write_page
 
@@ -33,6 +37,8 @@ from .world import make_world
 PAGE, RESULTS, START = 'index.html', 'results.json', 'start.pth'
 #: Folders that the chain of downstream tasks adds to those of the demo.
 CHAINED = ('detection', 'segmentation', 'video')
+#: Names of the scores in the results.
+MEASURES = dict(knn_top1='knn', linear_top1='linear', clustering='clustering')
 #: Numbers of clusters for k-means; the world has 16 classes.
 CLUSTERED = (4, 8, 16)
 
@@ -70,34 +76,19 @@ class DemoSettings:
     def make_world(self) -> dict[str, str]:
         """Make the world, or find it; return the root of each of its layouts."""
         return make_world(
-            Path(self.out, 'world'),
-            seed=self.seed,
-            patches=(self.patches[0], self.patches[1]),
-            scenes=(self.scenes[0], self.scenes[1]),
+            Path(self.out, 'world'), self.seed, patches=self.patches, scenes=self.scenes
         )
 
 
 def tiny_config(name: str) -> Config:
-    """Load a config of ``configs/tiny``.
-
-    Args:
-        name (str): Name of the file without ``.py``.
-    """
+    """Load a config of ``configs/tiny`` by its name without ``.py``."""
     # In a checkout, .mim/configs is a link to configs/; a wheel holds the files.
-    package = Path(mmbam.__file__).resolve().parent
-    folders = package / '.mim' / 'configs', package.parent / 'configs'
-    folder = next((f for f in folders if f.is_dir()), folders[0])
+    folder = Path(mmbam.__file__).parent / '.mim' / 'configs'
     return Config.fromfile(folder.resolve() / 'tiny' / f'{name}.py')
 
 
 def set_length(cfg: Config, unit: str, length: int) -> None:
-    """Change the length of a run and of its schedules.
-
-    Args:
-        cfg (Config): Config of the run, changed in place.
-        unit (str): ``'max_epochs'`` or ``'max_iters'``.
-        length (int): New length.
-    """
+    """Change ``max_epochs`` or ``max_iters`` of a run, and its schedules."""
     for scheduler in cfg.param_scheduler:
         if scheduler.end == cfg.train_cfg[unit]:
             scheduler.end = length
@@ -109,9 +100,6 @@ def run_demo(settings: DemoSettings) -> dict:
 
     Results of an earlier demo in the same folder are replaced; its world is reused if
     the settings are the same.
-
-    Args:
-        settings (DemoSettings): What to run.
 
     Returns:
         dict: Content of ``results.json``: the settings, ``knn_top1``, ``linear_top1``
@@ -134,26 +122,22 @@ def run_demo(settings: DemoSettings) -> dict:
     )
     runner, start = pretrain(cfg)
     # For a comparison with the same random weights.
-    torch.save(dict(state_dict=start.state_dict(prefix='backbone.')), out / START)
+    save_tensors(dict(state_dict=start.state_dict(prefix='backbone.')), out / START)
     print('Evaluating the features before and after')
     scores = evaluate(runner, start)
-    pictures = _draw(out, runner, start, scores, roots['coco'])
+    draw_pictures(out, runner, start, scores, roots['coco'])
     seconds = time.monotonic() - began
     # Grouped by measure, so that figures to compare stand together.
     by_measure = {
         measure: {name: of_network[key] for name, of_network in scores.items()}
-        for measure, key in (
-            ('knn_top1', 'knn'),
-            ('linear_top1', 'linear'),
-            ('clustering', 'clustering'),
-        )
+        for measure, key in MEASURES.items()
     }
     results = dict(asdict(settings), **by_measure, seconds=round(seconds, 1))
-    (out / RESULTS).write_text(json.dumps(results, indent=2))
+    write_text(out / RESULTS, json.dumps(results, indent=2))
     write_page(
         out / PAGE,
         'What a tiny network learned with BAM',
-        report_sections(introduce(results), scores, pictures),
+        report_sections(introduce(results), scores, out),
     )
     table = score_table(scores)
     print_table('Frozen features of test patches', table.header, [
@@ -165,12 +149,7 @@ def run_demo(settings: DemoSettings) -> dict:
 
 
 def demo_config(settings: DemoSettings, imagenet_root: str) -> Config:
-    """Adapt the tiny config of a backbone to the settings.
-
-    Args:
-        settings (DemoSettings): Length, seed and folder of the run.
-        imagenet_root (str): Root of the world's ImageNet layout.
-    """
+    """Adapt the tiny config of a backbone to the settings and the world's ImageNet."""
     cfg = tiny_config(f'bam_{settings.backbone}_32px')
     cfg.work_dir = str(Path(settings.out) / 'run')
     cfg.randomness = dict(seed=settings.seed)
@@ -202,14 +181,7 @@ class KeepStart(Hook):
 
 
 def pretrain(cfg: Config) -> tuple[Runner, nn.Module]:
-    """Pre-train a network.
-
-    Args:
-        cfg (Config): Result of :func:`demo_config`.
-
-    Returns:
-        tuple[Runner, nn.Module]: The runner, and the backbone before training.
-    """
+    """Pre-train a network; return the runner, and the backbone before training."""
     runner = Runner.from_cfg(cfg)
     start, progress = KeepStart(), ProgressHook()
     runner.register_hook(start)
@@ -230,12 +202,7 @@ def pretrain(cfg: Config) -> tuple[Runner, nn.Module]:
 def evaluate(runner: Runner, start: nn.Module) -> dict[str, dict]:
     """Score raw pixels, the random network and the trained networks.
 
-    Args:
-        runner (Runner): Finished runner, whose KNNHook names the data.
-        start (nn.Module): Backbone before training.
-
-    Returns:
-        dict[str, dict]: Result of :func:`score_features` for each of them.
+    The KNNHook of the finished run names the data.
     """
     hook = next(h for h in runner.cfg.custom_hooks if h.type == 'mmbam.KNNHook')
     networks = {
@@ -246,7 +213,7 @@ def evaluate(runner: Runner, start: nn.Module) -> dict[str, dict]:
     }
     scores = {}
     for name, network in networks.items():
-        train_set, test_set = (
+        train, test = (
             extract_features(
                 network,
                 build_loader(hook[part], batch_size=hook.batch_size, num_workers=0),
@@ -255,16 +222,16 @@ def evaluate(runner: Runner, start: nn.Module) -> dict[str, dict]:
             )
             for part in ('train_dataset', 'test_dataset')
         )
-        scores[name] = score_features(train_set, test_set, CLUSTERED)
+        scores[name] = dict(
+            knn=knn_accuracy(*train, *test)['top1'],
+            linear=linear_probe(*train, *test)['top1'],
+            clustering=cluster_scores(*test, CLUSTERED),
+        )
     return scores
 
 
 def introduce(results: dict) -> list[str]:
-    """Describe in paragraphs what was done.
-
-    Args:
-        results (dict): Result of :func:`run_demo`.
-    """
+    """Describe in paragraphs what was done, from the content of ``results.json``."""
     train, test = results['patches']
     return [
         f'A tiny {results["backbone"]} was pre-trained with BAM (Balanced '
@@ -276,21 +243,3 @@ def introduce(results: dict) -> list[str]:
         'trained on so few images, says little about the method at scale.',
         'The pictures show the teacher, the moving average of the trained networks.',
     ]
-
-
-def _draw(
-    out: Path, runner: Runner, start: nn.Module, scores: dict, coco_root: str
-) -> list[Path]:
-    # Test patches through the views that the network was trained on.
-    views = {**runner.cfg.train_dataloader.dataset, 'split': 'val'}
-    scenes = sorted((Path(coco_root) / 'val2017').glob('*.jpg'))[:8]
-    return draw_pictures(
-        out,
-        runner.work_dir,
-        scores,
-        start,
-        runner.model.target_backbone,
-        runner.model.data_preprocessor,
-        build_loader(views, batch_size=200, num_workers=0),
-        np.stack([read_image(scene) for scene in scenes]),
-    )

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from mmbam.utils.errors import InputError
 
+from .accuracy import check_labels
+
 NUM_CLASSES = (10, 20, 40, 80, 160)
 
 
@@ -39,11 +41,7 @@ def cluster_scores(
         the draws of the normalized mutual information and the adjusted Rand index, both
         in per cent: ``nmi``, ``nmi_std``, ``ari``, ``ari_std``.
     """
-    if len(features) != len(labels):
-        raise ValueError(
-            'Clustering needs one label for each feature, but got '
-            f'{len(features)} features and {len(labels)} labels.'
-        )
+    check_labels('Clustering', features, labels)
     if draws < 1 or seed < 0:
         raise InputError(
             f'draws must be at least 1 and seed at least 0, but got draws={draws} and '
@@ -67,15 +65,12 @@ def cluster_scores(
     rank, world_size = get_dist_info()
     mine = {job: _score(x, y, classes, *job, seed) for job in jobs[rank::world_size]}
     scores = {job: s for part in all_gather_object(mine) for job, s in part.items()}
-    result = {}
+    result: dict[int, dict[str, float]] = {t: {} for t in num_classes}
     for t in num_classes:
-        nmi, ari = 100 * np.array([scores[t, draw] for draw in range(draws)]).T
-        result[t] = dict(
-            nmi=float(nmi.mean()),
-            nmi_std=float(nmi.std()),
-            ari=float(ari.mean()),
-            ari_std=float(ari.std()),
-        )
+        of_t = 100 * np.array([scores[t, draw] for draw in range(draws)]).T
+        for name, values in zip(('nmi', 'ari'), of_t):
+            result[t][name] = float(values.mean())
+            result[t][f'{name}_std'] = float(values.std())
     return result
 
 

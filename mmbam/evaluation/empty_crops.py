@@ -19,17 +19,19 @@ from mmbam.utils.random import preserved_randomness
 
 from .loaders import build_dataset
 
+# The paper's aspect ratios of crops, and the spread of ContrastiveCrop's centers.
+ASPECT = (3 / 4, 4 / 3)
+ALPHA = 0.6
+
 
 def share_of_empty_crops(
     masks: Iterable[np.ndarray],
     boxes: Iterable[Box | None],
     area: Sequence[float],
     crops: int = 20,
-    alpha: float = 0.6,
-    aspect: Sequence[float] = (3 / 4, 4 / 3),
     seed: int = 0,
 ) -> float:
-    """Measure the share of crops that contain no pixel of an object.
+    """Measure the share, from 0 to 1, of crops that contain no pixel of an object.
 
     Args:
         masks (Iterable[np.ndarray]): Map (h, w) of each image that is not 0 where an
@@ -38,14 +40,7 @@ def share_of_empty_crops(
             ContrastiveCrop draws centers, or None for random crops.
         area (Sequence[float]): Smallest and largest share of the image's area.
         crops (int): Number of crops per image. Defaults to 20.
-        alpha (float): Parameter of the Beta distribution of the crops' centers.
-            Defaults to 0.6.
-        aspect (Sequence[float]): Smallest and largest width / height of a crop.
-            Defaults to (3 / 4, 4 / 3).
         seed (int): Seed of the crops. Defaults to 0.
-
-    Returns:
-        float: A share between 0 and 1.
     """
     empty = []
     with preserved_randomness():
@@ -53,10 +48,9 @@ def share_of_empty_crops(
         for mask, box in zip(masks, boxes):
             # sums[i, j] counts the object's pixels above row i and left of column j.
             sums = cv2.integral((mask != 0).astype(np.uint8))
+            height, width = mask.shape
             for _ in range(crops):
-                top, left, h, w = sample_window(
-                    mask.shape[0], mask.shape[1], area, aspect, box, alpha
-                )
+                top, left, h, w = sample_window(height, width, area, ASPECT, box, ALPHA)
                 corners = sums[np.ix_([top, top + h], [left, left + w])]
                 empty.append(
                     corners[1, 1] - corners[0, 1] == corners[1, 0] - corners[0, 0]
@@ -82,9 +76,8 @@ def compare_crops(
         areas (Iterable[Sequence[float]]): Ranges of the crops' area to try.
 
     Returns:
-        tuple[int, list[tuple[float, float]]]: Number of images with an object, and for
-        each range of areas the share of empty crops among random and among contrastive
-        ones.
+        tuple: Number of images with an object, and for each range of areas the share of
+        empty crops among random and among contrastive ones.
     """
     numbers = {Path(images.name(i)).name: i for i in range(len(images))}
     masks = {
@@ -115,15 +108,10 @@ def images_to_crop(
     ann_file: str | Path | None = None,
     size: int | None = None,
 ) -> PlainImages:
-    """Find the images of a folder, of annotations, or of a config.
+    """Find the images of a folder, of annotations, or of a config's training set.
 
-    Args:
-        cfg (Config): Config whose training set is taken if nothing else is given.
-        folder (str | Path, optional): Folder of images. Defaults to None.
-        ann_file (str | Path, optional): COCO's annotations, which lie in
-            ``annotations/`` beside the folder of their images. Defaults to None.
-        size (int, optional): Height and width of the images. Defaults to None, which
-            takes that of the config's LocalizeHook, or 224 without one.
+    COCO's annotations lie in ``annotations/`` beside the folder of their images.
+    Without a ``size``, the images get that of the config's LocalizeHook, or 224.
     """
     if size is None:
         hooks = [h for h in cfg.get('custom_hooks', []) if 'LocalizeHook' in h.type]

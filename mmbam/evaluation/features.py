@@ -80,9 +80,8 @@ def extract_features(
     if bar:
         bar.file.write('\n')
     order = torch.tensor([i for batch in batches for i in batch], dtype=torch.long)
-    return _merge(
-        torch.cat(features), torch.cat(labels), order, _size(dataloader), gather
-    )
+    size = _size(dataloader)
+    return _merge(torch.cat(features), torch.cat(labels), order, size, gather)
 
 
 def _size(dataloader: DataLoader) -> int:
@@ -154,7 +153,6 @@ def _merge(
 ) -> tuple[Tensor, Tensor]:
     """Keep each sample once over all ranks, and bring the ranks together."""
     orders = gather_rows(order)
-    lengths = [len(o) for o in orders]
     seen = torch.cat(orders).numpy()
     samples, first = np.unique(seen, return_index=True)
     if len(samples) != size:
@@ -162,29 +160,20 @@ def _merge(
             f'The samplers of all ranks reach {len(samples)} of {size} samples; use '
             'DefaultSampler with shuffle=False and drop_last=False.'
         )
-    keep = torch.zeros(len(seen), dtype=torch.bool)
-    keep[first] = True
-    keeps = keep.split(lengths)
     if not gather:
-        mine = keeps[get_rank()]
+        keep = torch.zeros(len(seen), dtype=torch.bool)
+        keep[first] = True
+        mine = keep.split([len(part) for part in orders])[get_rank()]
         return features[mine], labels[mine]
-    indices = torch.from_numpy(seen)[keep]
-    all_features = features.new_empty(size, features.shape[1])
-    all_features[indices] = torch.cat(gather_rows(features))[keep]
-    all_labels = labels.new_empty(size)
-    all_labels[indices] = torch.cat(gather_rows(labels))[keep]
-    return all_features, all_labels
+    # Rows of the kept samples, in the order of the data set.
+    return (
+        torch.cat(gather_rows(features))[first],
+        torch.cat(gather_rows(labels))[first],
+    )
 
 
 def gather_rows(rows: Tensor) -> list[Tensor]:
-    """Gather the tensors of all ranks, whose numbers of rows may differ.
-
-    Args:
-        rows (Tensor): Tensor of this rank.
-
-    Returns:
-        list[Tensor]: Tensor of each rank.
-    """
+    """Gather the tensors of all ranks, whose numbers of rows may differ."""
     lengths = [int(n) for n in all_gather(torch.tensor([len(rows)]))]
     padded = rows.new_zeros(max(lengths), *rows.shape[1:])
     padded[: len(rows)] = rows

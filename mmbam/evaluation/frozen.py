@@ -10,7 +10,8 @@ from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
 from mmbam.checkpoints import load_backbone, read_weights, select_backbone
-from mmbam.utils.errors import InputError
+from mmbam.utils.config import build_errors
+from mmbam.utils.errors import InputError, input_errors
 
 # Reads every format that pre-training reads. No image may be missing.
 LOAD = dict(type='mmbam.LoadImage', max_errors=0)
@@ -43,10 +44,10 @@ def build_frozen(
             'images as in training.'
         )
     # mmpretrain's models fill in the type. At test time all their choices are equal.
-    preprocessor = MODELS.build(
-        {'type': 'mmpretrain.ClsDataPreprocessor', **preprocessor}
-    )
-    backbone = MODELS.build(model['backbone'])
+    preprocessor = {'type': 'mmpretrain.ClsDataPreprocessor', **preprocessor}
+    with build_errors(of=_name(cfg)), input_errors((ValueError,), of=_name(cfg)):
+        preprocessor = MODELS.build(preprocessor)
+        backbone = MODELS.build(model['backbone'])
     if checkpoint is None:
         backbone.init_weights()
     else:
@@ -61,10 +62,7 @@ def build_frozen_neck(
 ) -> nn.Module:
     """Build the projector that belongs to the backbone of :func:`build_frozen`.
 
-    Args:
-        cfg (Config): Config with ``model.neck``.
-        checkpoint (str | Path): Checkpoint of a pre-training run.
-        source (str): See :func:`build_frozen`. Defaults to ``'auto'``.
+    The arguments are the same; the checkpoint must be of a pre-training run.
     """
     if 'neck' not in cfg.model:
         raise InputError(f'{_name(cfg)} has no model.neck: leave out --projector.')
@@ -88,15 +86,9 @@ def build_frozen_neck(
 
 
 def multi_view_dataset(cfg: Config, folder: str | Path | None = None) -> dict:
-    """Find the data set whose views a config trains on.
+    """Find the config of the data set whose views a config trains on.
 
-    Args:
-        cfg (Config): Config with a ``train_dataloader``.
-        folder (str | Path, optional): Folder of class folders to see through the same
-            pipeline. Defaults to None, which takes the config's data.
-
-    Returns:
-        dict: Config of the data set.
+    A ``folder`` of class folders is seen through the same pipeline instead.
     """
     dataset = (cfg.get('train_dataloader') or {}).get('dataset')
     if dataset is None:
@@ -129,19 +121,14 @@ def evaluation_dataset(
             config's data set. Defaults to None.
         size (int, optional): Size of the images for :func:`plain_pipeline`. Defaults to
             None, which takes the config's test pipeline.
-
-    Returns:
-        dict: Config of the data set.
     """
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     hooks = [h for h in cfg.get('custom_hooks') or [] if h.type.endswith('KNNHook')]
     if hooks:
         datasets = dict(train=hooks[0].train_dataset, test=hooks[0].test_dataset)
     else:
-        loaders = dict(
-            train=cfg.get('train_dataloader'),
-            test=cfg.get('test_dataloader') or cfg.get('val_dataloader'),
-        )
+        test = cfg.get('test_dataloader') or cfg.get('val_dataloader')
+        loaders = dict(train=cfg.get('train_dataloader'), test=test)
         datasets = {name: loader and loader.dataset for name, loader in loaders.items()}
     if size is not None:
         pipeline = plain_pipeline(size)
@@ -166,11 +153,9 @@ def evaluation_dataset(
 
 
 def plain_pipeline(size: int) -> list[dict]:
-    """Return a pipeline that resizes the shorter side to ``size`` and crops the center.
-
-    Args:
-        size (int): Height and width of the result, in pixels.
-    """
+    """Resize the shorter side to ``size`` pixels and crop the center."""
+    if size < 1:
+        raise InputError(f'size must be at least 1, but got {size}.')
     return [
         LOAD,
         dict(
@@ -186,26 +171,17 @@ def plain_pipeline(size: int) -> list[dict]:
 
 
 def class_folders(root: str | Path, pipeline: list[dict]) -> dict:
-    """Describe the data set in a folder that holds one folder per class.
-
-    Args:
-        root (str | Path): Folder of class folders.
-        pipeline (list[dict]): Transforms of the images.
-
-    Returns:
-        dict: Config of an ``mmpretrain.CustomDataset``.
-    """
+    """Describe mmpretrain's ``CustomDataset`` of a folder with one folder per class."""
     root = Path(root)
     if not root.is_dir():
         raise InputError(f'There is no folder {str(root)!r}.')
-    if not any(child.is_dir() for child in root.iterdir()):
+    folders = sorted(child for child in root.iterdir() if child.is_dir())
+    if not folders:
         raise InputError(
             f'{str(root)!r} must hold one folder of images per class, but holds no '
             'folder.'
         )
-    empty = [
-        d.name for d in sorted(root.iterdir()) if d.is_dir() and not any(d.iterdir())
-    ]
+    empty = [folder.name for folder in folders if not any(folder.iterdir())]
     if empty:
         raise InputError(
             f'Every class folder in {str(root)!r} must hold images, but these are '

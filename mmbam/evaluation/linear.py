@@ -7,6 +7,8 @@ from mmengine.device import get_device
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from .accuracy import check_labels, top_accuracies
+
 
 def linear_probe(
     train_features: Tensor,
@@ -16,7 +18,6 @@ def linear_probe(
     epochs: int = 100,
     batch_size: int = 1024,
     base_lr: float = 0.3,
-    seed: int = 0,
 ) -> dict[str, float]:
     """Train a batch norm without affine and a linear layer, and test them.
 
@@ -34,20 +35,12 @@ def linear_probe(
         batch_size (int): Batch size, at most N. Defaults to 1024.
         base_lr (float): Learning rate per 256 images. Defaults to 0.3, the paper's for
             ResNet; its value for ViT is 0.002.
-        seed (int): Seed of the order of the samples. Defaults to 0.
 
     Returns:
         dict[str, float]: ``top1`` and ``top5`` accuracy in per cent.
     """
-    for features, labels in (
-        (train_features, train_labels),
-        (test_features, test_labels),
-    ):
-        if len(features) != len(labels) or len(labels) < 2:
-            raise ValueError(
-                'A linear probe needs one label for each feature and at least 2 of '
-                f'them, but got {len(features)} features and {len(labels)} labels.'
-            )
+    check_labels('A linear probe', train_features, train_labels, least=2)
+    check_labels('A linear probe', test_features, test_labels, least=2)
     device = get_device()
     x, y = train_features.to(device).float(), train_labels.to(device)
     num_classes = int(max(train_labels.max(), test_labels.max())) + 1
@@ -61,7 +54,7 @@ def linear_probe(
     )
     steps = len(x) // batch_size
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * steps)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     for _ in range(epochs):
         order = torch.randperm(len(x), generator=generator).to(device)
         for batch in order[: steps * batch_size].split(batch_size):
@@ -73,9 +66,5 @@ def linear_probe(
     norm.eval()
     with torch.no_grad():
         logits = linear(norm(test_features.to(device).float()))
-    ranked = logits.topk(min(5, num_classes), dim=1).indices.cpu()
-    hits = ranked == test_labels.cpu().view(-1, 1)
-    return dict(
-        top1=100 * hits[:, 0].double().mean().item(),
-        top5=100 * hits.any(dim=1).double().mean().item(),
-    )
+    ranked = logits.topk(min(5, num_classes), dim=1).indices
+    return top_accuracies(ranked, test_labels)

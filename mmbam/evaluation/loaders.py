@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
+from typing import Any
 
 import torch
 from mmengine.dataset import BaseDataset, DefaultSampler, default_collate
 from mmengine.registry import DATASETS
 from torch.utils.data import DataLoader, Subset
 
+from mmbam.utils.config import build_errors
 from mmbam.utils.errors import InputError, input_errors
 
 
@@ -19,7 +22,7 @@ def build_loader(
     fraction: float = 1.0,
     seed: int = 0,
 ) -> DataLoader:
-    """Build a loader for :func:`extract_features`.
+    """Build a loader of a data set in order, shared among the ranks.
 
     Args:
         dataset (dict | BaseDataset): A data set or its config.
@@ -28,9 +31,6 @@ def build_loader(
         fraction (float): Share of the samples to read, in (0, 1], rounded up and drawn
             regardless of the labels. Defaults to 1.0.
         seed (int): Seed of that draw, which is the same on every rank. Defaults to 0.
-
-    Returns:
-        DataLoader: Loader of the data set in order, shared among the ranks.
     """
     if not 0 < fraction <= 1:
         raise InputError(f'fraction must be in (0, 1], but got {fraction}.')
@@ -54,13 +54,47 @@ def build_loader(
 
 
 def build_dataset(cfg: dict) -> BaseDataset:
-    """Build a data set.
+    """Build a data set; wrong or missing images and lists raise InputError."""
+    place = f'{cfg["type"]} in {cfg.get("data_root") or "its folder"!r}'
+    with build_errors(of=place), input_errors(of=place):
+        return DATASETS.build(cfg)
+
+
+def require_comparable(train: Any, test: Any) -> None:
+    """Refuse a training and a test set that are the same, or of other classes.
 
     Args:
-        cfg (dict): Config of the data set.
-
-    Raises:
-        InputError: If images or lists are missing, or not as the data set expects.
+        train (Dataset): Data set whose labels are given.
+        test (Dataset): Data set whose labels are predicted.
     """
-    with input_errors(of=f'{cfg["type"]} in {cfg.get("data_root") or "its folder"!r}'):
-        return DATASETS.build(cfg)
+    known, asked = (getattr(dataset, 'CLASSES', None) for dataset in (train, test))
+    if known and asked and list(known) != list(asked):
+        raise InputError(
+            'The training and the test set must have the same classes in the same '
+            f'order, but {_some(sorted(set(known) - set(asked)))} are only in the '
+            f'training set and {_some(sorted(set(asked) - set(known)))} only in the '
+            'test set.'
+        )
+    ends = _ends(train)
+    if ends and len(train) == len(test) and ends == _ends(test):
+        raise InputError(
+            'The training and the test set must differ, but both hold the images in '
+            f'{os.path.dirname(os.path.dirname(ends[0]))!r}: each image would find '
+            'itself.'
+        )
+
+
+def _ends(dataset: Any) -> tuple[str, str] | None:
+    """Real paths of the first and the last image, or None without paths."""
+    try:
+        paths = [dataset.get_data_info(i)['img_path'] for i in (0, len(dataset) - 1)]
+    except (AttributeError, KeyError):
+        return None
+    return os.path.realpath(paths[0]), os.path.realpath(paths[1])
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    if not names:
+        return 'none'
+    more = f' and {len(names) - most} more' if len(names) > most else ''
+    return ', '.join(map(repr, names[:most])) + more

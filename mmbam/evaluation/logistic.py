@@ -12,7 +12,10 @@ from torch import Tensor
 
 from mmbam.utils.errors import InputError
 
+from .accuracy import check_labels
+
 EPS = np.finfo(float).eps
+MAX_ITER = 1000
 # Kornblith et al. (CVPR 2019), whose protocol SimCLR, BYOL and BAM follow.
 L2_VALUES = tuple(np.logspace(-6, 5, 45).tolist())
 
@@ -23,7 +26,6 @@ def logistic_probe(
     test: tuple[Tensor, Tensor],
     l2_values: Sequence[float] = L2_VALUES,
     tol: float = 1e-4,
-    max_iter: int = 1000,
 ) -> dict:
     """Choose the regularization on validation, refit on both, and test.
 
@@ -38,7 +40,6 @@ def logistic_probe(
         l2_values (Sequence[float]): Strengths to try. Defaults to 45 values from 1e-6
             to 1e5, evenly spaced on a log scale.
         tol (float): See :func:`fit_logistic`. Defaults to 1e-4.
-        max_iter (int): See :func:`fit_logistic`. Defaults to 1000.
 
     Returns:
         dict: ``top1`` and ``mean_per_class`` accuracy on the test set in per cent, the
@@ -47,20 +48,16 @@ def logistic_probe(
     if not l2_values or min(l2_values) < 0:
         raise InputError(f'l2_values must be 0 or more, but got {tuple(l2_values)}.')
     for name, (features, labels) in dict(train=train, val=val, test=test).items():
-        if len(features) != len(labels) or len(labels) == 0:
-            raise ValueError(
-                f'{name} must have one label for each feature and at least one of '
-                f'them, but has {len(features)} features and {len(labels)} labels.'
-            )
+        check_labels(f'The {name} set', features, labels)
     num_classes = int(max(labels.max() for _, labels in (train, val, test))) + 1
     weights, val_top1, fits = None, {}, {}
     for l2 in sorted(l2_values, reverse=True):
-        weights = fit_logistic(*train, l2, num_classes, weights, tol, max_iter)
+        weights = fit_logistic(*train, l2, num_classes, weights, tol)
         val_top1[l2] = accuracies(weights, *val)['top1']
         fits[l2] = weights
     best = max(val_top1, key=val_top1.__getitem__)  # the first of the largest
     both = torch.cat([train[0], val[0]]), torch.cat([train[1], val[1]])
-    weights = fit_logistic(*both, best, num_classes, fits[best], tol, max_iter)
+    weights = fit_logistic(*both, best, num_classes, fits[best], tol)
     return dict(**accuracies(weights, *test), l2=best, val_top1=val_top1)
 
 
@@ -71,7 +68,6 @@ def fit_logistic(
     num_classes: int | None = None,
     start: Tensor | None = None,
     tol: float = 1e-4,
-    max_iter: int = 1000,
 ) -> Tensor:
     """Minimize ``sum of cross-entropies + l2 / 2 * |weights|^2``.
 
@@ -88,7 +84,6 @@ def fit_logistic(
             zeros.
         tol (float): Largest entry of the gradient of the objective, divided by N, at
             which to stop. Defaults to 1e-4, as in scikit-learn.
-        max_iter (int): Largest number of steps. Defaults to 1000.
 
     Returns:
         Tensor: Weights of shape (num_classes, d + 1) on the CPU, the bias last.
@@ -136,22 +131,13 @@ def fit_logistic(
         jac=True,
         method='L-BFGS-B',
         # ftol as in scikit-learn, which stops where rounding hides any progress.
-        options=dict(maxiter=max_iter, gtol=tol, ftol=64 * EPS),
+        options=dict(maxiter=MAX_ITER, gtol=tol, ftol=64 * EPS),
     )
     return torch.from_numpy(result.x).view(num_classes, dim + 1)
 
 
 def accuracies(weights: Tensor, features: Tensor, labels: Tensor) -> dict[str, float]:
-    """Measure the accuracy over samples and its mean over classes, in per cent.
-
-    Args:
-        weights (Tensor): Result of :func:`fit_logistic`.
-        features (Tensor): Features of shape (N, d).
-        labels (Tensor): Labels of shape (N,).
-
-    Returns:
-        dict[str, float]: ``top1`` and ``mean_per_class``.
-    """
+    """Measure ``top1`` and ``mean_per_class`` of fitted weights, in per cent."""
     logits = torch.addmm(weights[:, -1].float(), features, weights[:, :-1].float().T)
     right = (logits.argmax(dim=1) == labels).double()
     per_class = [right[labels == c].mean() for c in labels.unique()]

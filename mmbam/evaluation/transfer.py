@@ -49,28 +49,22 @@ def transfer_datasets(
         raise InputError(f'{name}: there is no folder {str(root)!r}.')
     pipeline: list = plain_pipeline(size)
     if name not in TRANSFER_SETS:
-        return dict(
-            train=class_folders(root / 'train', pipeline),
-            val=class_folders(root / 'val', pipeline)
-            if (root / 'val').is_dir()
-            else None,
-            test=class_folders(root / 'test', pipeline),
-        )
+        folders = {role: root / role for role in ('train', 'val', 'test')}
+        return {
+            role: class_folders(folder, pipeline)
+            if role != 'val' or folder.is_dir()
+            else None
+            for role, folder in folders.items()
+        }
     kind, *splits = TRANSFER_SETS[name]
-    options = {}
-    if kind.startswith('CIFAR'):  # RGB arrays instead of files
-        pipeline = [rgb_to_bgr, *pipeline[1:]]
-        options = dict(download=False)  # A wrong folder must be named, not filled.
+    common: dict[str, Any] = dict(
+        type=f'mmpretrain.{kind}', data_root=str(root), pipeline=pipeline
+    )
+    if kind.startswith('CIFAR'):
+        # RGB arrays instead of files. A wrong folder must be named, not filled.
+        common.update(pipeline=[rgb_to_bgr, *pipeline[1:]], download=False)
     return {
-        role: dict(
-            type=f'mmpretrain.{kind}',
-            data_root=str(root),
-            split=split,
-            pipeline=pipeline,
-            **options,
-        )
-        if split
-        else None
+        role: dict(common, split=split) if split else None
         for role, split in zip(('train', 'val', 'test'), splits)
     }
 
@@ -85,10 +79,9 @@ def transfer_row(
     datasets: Mapping[str, Any],
     features_of: Callable[[dict | Dataset], tuple[Tensor, Tensor]],
     val_fraction: float = 0.2,
-    seed: int = 0,
     **options,
 ) -> dict:
-    """Evaluate one data set by :func:`logistic_probe`.
+    """Evaluate one data set by :func:`logistic_probe`, and return its result.
 
     Args:
         datasets (Mapping): Result of :func:`transfer_datasets`, or the data sets built
@@ -96,11 +89,7 @@ def transfer_row(
         features_of (Callable): Function from a data set to its features and labels.
         val_fraction (float): Share of each class of the training set that is held out
             if there is no validation set. Defaults to 0.2.
-        seed (int): Seed of that split. Defaults to 0.
         **options: Arguments of :func:`logistic_probe`.
-
-    Returns:
-        dict: Result of :func:`logistic_probe`.
     """
     train, test = features_of(datasets['train']), features_of(datasets['test'])
     if datasets['val'] is not None:
@@ -108,7 +97,7 @@ def transfer_row(
     else:
         held_out, rest = (
             torch.from_numpy(part)
-            for part in balanced_split(train[1].numpy(), val_fraction, seed=seed)
+            for part in balanced_split(train[1].numpy(), val_fraction)
         )
         val = train[0][held_out], train[1][held_out]
         train = train[0][rest], train[1][rest]
@@ -118,11 +107,8 @@ def transfer_row(
 def table_rows(rows: Mapping[str, Mapping]) -> list[list[str]]:
     """Format results as one row per data set and, if there are several, their mean.
 
-    Args:
-        rows (Mapping[str, Mapping]): Result of :func:`transfer_row` for each data set.
-
-    Returns:
-        list[list[str]]: Name, top-1 and mean per-class accuracy, and l2 of each row.
+    ``rows`` are results of :func:`transfer_row` by data set. The columns are name,
+    top-1 and mean per-class accuracy, and l2.
     """
     keys = ('top1', 'mean_per_class')
     table = [

@@ -10,6 +10,7 @@ from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
 from mmbam.models.bam import BAM
+from mmbam.models.micro_batches import WaitingViews
 from mmbam.registry import MODELS
 
 
@@ -79,10 +80,7 @@ class DINO(BAM):
             an :class:`EMATeacher` with DINO's momentum, from 0.996 to 1.
         freeze_prototypes (int): Number of epochs at the start of training in which the
             prototypes are not trained. Defaults to 1.
-        grad_checkpointing (bool): See :class:`BAM`. Defaults to False.
-        channels_last (bool): See :class:`BAM`. Defaults to False.
-        data_preprocessor (dict, optional): See :class:`BAM`. Defaults to None.
-        init_cfg (dict, optional): Initialization. Defaults to None.
+        **kwargs: Other arguments of :class:`BAM`.
     """
 
     def __init__(
@@ -92,35 +90,18 @@ class DINO(BAM):
         head: dict,
         teacher: dict | nn.Module | None = None,
         freeze_prototypes: int = 1,
-        grad_checkpointing: bool = False,
-        channels_last: bool = False,
-        data_preprocessor: dict | nn.Module | None = None,
-        init_cfg: dict | None = None,
+        **kwargs,
     ) -> None:
-        super().__init__(
-            backbone=backbone,
-            neck=neck,
-            head=head,
-            teacher=teacher or dict(type='mmbam.EMATeacher', momentum=0.996),
-            grad_checkpointing=grad_checkpointing,
-            channels_last=channels_last,
-            data_preprocessor=data_preprocessor,
-            init_cfg=init_cfg,
-        )
+        teacher = teacher or dict(type='mmbam.EMATeacher', momentum=0.996)
+        super().__init__(backbone, neck, head, teacher, **kwargs)
         self.freeze_prototypes = freeze_prototypes
 
     def loss(
-        self, inputs: list[Tensor], data_samples: list[DataSample] | None = None
+        self,
+        inputs: list[Tensor] | WaitingViews,
+        data_samples: list[DataSample] | None = None,
     ) -> dict[str, Tensor]:
-        """Compute the loss of a batch.
-
-        Args:
-            inputs (list[Tensor]): The views, targets first, each of shape (n, c, h, w).
-            data_samples (list[DataSample], optional): Not used.
-
-        Returns:
-            dict[str, Tensor]: The loss, and the entropy of the teacher's targets.
-        """
+        """Compute the loss of the views, and the entropy of the teacher's targets."""
         self._read_epoch()
         return super().loss(inputs, data_samples)
 

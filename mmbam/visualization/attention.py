@@ -13,14 +13,12 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from mmbam.datasets.transforms.resize import resize_bicubic
-from mmbam.models.backbones.anatomy import (
-    NoAttentionError,
-    attention_maps,
-    heat_map,
-    patch_size,
-)
+from mmbam.models import attention_maps, heat_map
+from mmbam.models.backbones.anatomy import NoAttentionError, patch_size
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
+
+from .figures import save_figure
 
 
 @dataclass
@@ -62,9 +60,6 @@ def look(
             kept, and both sides become multiples of the patch size. Defaults to 512,
             as in the paper.
         name (str): Name of the image. Defaults to ''.
-
-    Returns:
-        Gaze: Image and maps, on the CPU.
     """
     seen = _resize(image, size, patch_size(backbone))
     # Preprocessors of configs expect BGR.
@@ -86,13 +81,8 @@ def draw_attention(
 ) -> None:
     """Draw each image with the mean of the heads and every head beside it.
 
-    A map is shown in its own resolution, from 0 (a heat map: from its smallest value)
-    to its largest value.
-
-    Args:
-        gazes (Sequence[Gaze]): Results of :func:`look` for one network.
-        path (str | Path): PNG file to write.
-        title (str): Title of the figure.
+    ``gazes`` are results of :func:`look` for one network. A map is shown in its own
+    resolution, from 0 (a heat map: from its smallest value) to its largest value.
     """
     if not gazes:
         raise InputError('There are no images to draw the attention of.')
@@ -115,24 +105,26 @@ def draw_attention(
         axes = figure.add_subplot(grid[block, :rows])
         axes.imshow(gaze.image)
         axes.set_xlabel(_label(gaze, 22 * rows), fontsize=8)
-        first = number == 0
-        _finish(axes, 'image' if first else '')
+        images = [(axes, 'image')]
         axes = figure.add_subplot(grid[block, rows : 2 * rows])
-        what = f'mean of {heads} heads' if heads else 'heat map'
         panels.append((axes, _show_map(axes, gaze.mean, gaze.image, bool(heads))))
-        _finish(axes, what if first else '')
-        for k, head in enumerate(gaze.heads if gaze.heads is not None else ()):
+        images.append((axes, f'mean of {heads} heads' if heads else 'heat map'))
+        for k, head in enumerate(() if gaze.heads is None else gaze.heads):
             row, column = divmod(k, columns - 2 * rows)
             axes = figure.add_subplot(grid[block.start + row, 2 * rows + column])
             panels.append((axes, _show_map(axes, head, gaze.image, True)))
-            _finish(axes, f'head {k + 1}' if first else '')
+            images.append((axes, f'head {k + 1}'))
+        for axes, name in images:
+            axes.set(xticks=[], yticks=[])
+            axes.set_title(name if number == 0 else '', fontsize=9)
+            axes.spines[:].set_visible(False)
     bar = figure.colorbar(
         panels[0][1], ax=[axes for axes, _ in panels], shrink=0.8, ticks=[0, 1]
     )
     bar.ax.set_yticklabels(['0' if heads else 'min', 'max'])
     bar.set_label('Attention of each map' if heads else 'Heat of each map')
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def _resize(image: np.ndarray, size: int, patch: int) -> np.ndarray:
@@ -140,10 +132,9 @@ def _resize(image: np.ndarray, size: int, patch: int) -> np.ndarray:
         raise InputError(
             f'size must be at least one patch, {patch} pixels, but got {size}.'
         )
-    height, width = image.shape[:2]
-    scale = size / min(height, width)
+    scale = size / min(image.shape[:2])
     height, width = (
-        max(1, round(scale * side / patch)) * patch for side in (height, width)
+        max(1, round(scale * side / patch)) * patch for side in image.shape[:2]
     )
     return resize_bicubic(image, height, width)
 
@@ -164,11 +155,3 @@ def _show_map(axes, values: Tensor, image: np.ndarray, from_zero: bool):
     return axes.imshow(
         scaled, cmap='inferno', vmin=0, vmax=1, extent=(0, width, height, 0)
     )
-
-
-def _finish(axes, title: str) -> None:
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_title(title, fontsize=9)
-    for spine in axes.spines.values():
-        spine.set_visible(False)

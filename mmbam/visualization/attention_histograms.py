@@ -23,6 +23,7 @@ from .figures import save_figure
 
 KINDS = ('two views of one image', 'same class', 'different classes')
 _COLORS = ('tab:orange', 'tab:green', 'tab:blue')
+_BINS = 80
 _ROWS = 256  # of the attention matrix, computed at a time
 
 
@@ -44,8 +45,7 @@ class PairHistograms:
     def density(self, kind: str) -> np.ndarray:
         """Return the height of the bins, such that the area on the log scale is 1.
 
-        Args:
-            kind (str): One of ``KINDS``. All heights are 0 if there is no such pair.
+        All heights are 0 if there is no pair of this kind.
         """
         counts = self.counts[kind]
         return counts / max(counts.sum(), 1) / np.diff(np.log10(self.edges))
@@ -97,7 +97,7 @@ def embed_pairs(
 
 
 def pair_histograms(
-    latents: Tensor, labels: Tensor, tau: float = 0.1, bins: int = 80
+    latents: Tensor, labels: Tensor, tau: float = 0.1
 ) -> PairHistograms:
     """Count the entries of the attention matrix by the kind of pair they belong to.
 
@@ -108,7 +108,6 @@ def pair_histograms(
         latents (Tensor): Latents of shape (V, n, d), one row of images per view.
         labels (Tensor): Labels of the images, shape (n,).
         tau (float): Temperature of the soft-max. Defaults to 0.1, as in training.
-        bins (int): Number of bins. Defaults to 80.
 
     Returns:
         PairHistograms: Histograms that count every ordered pair once.
@@ -124,36 +123,30 @@ def pair_histograms(
             'Histograms of pairs need at least 2 views of 2 images, but got '
             f'{num_views} of {num_images}.'
         )
-    if not tau > 0:
-        raise InputError(f'tau must be positive, but got {tau}.')
+    if not 0 < tau < math.inf:
+        raise InputError(f'tau must be a finite number above 0, but got {tau}.')
     z = normalize(latents.float(), dim=-1).flatten(0, 1)
-    low, high = math.inf, -math.inf
-    for row in _rows_of_attention(z, tau):
-        finite = row[row.isfinite()]
-        low, high = min(low, finite.min().item()), max(high, finite.max().item())
+    ends = [row[row.isfinite()].aminmax() for row in _rows_of_attention(z, tau)]
     # A little wider, so that rounding leaves nothing outside.
-    low, high = low / math.log(10) - 0.01, high / math.log(10) + 0.01
-    edges = np.linspace(low, high, bins + 1)
-    counts = {kind: np.zeros(bins, np.int64) for kind in KINDS}
+    low = min(end.min.item() for end in ends) / math.log(10) - 0.01
+    high = max(end.max.item() for end in ends) / math.log(10) + 0.01
+    edges = np.linspace(low, high, _BINS + 1)
+    counts = {kind: np.zeros(_BINS, np.int64) for kind in KINDS}
     image = torch.arange(num_images).repeat(num_views)
     label = labels.cpu().repeat(num_views)
-    start = 0
-    for row in _rows_of_attention(z, tau):
-        here = slice(start, start + len(row))
-        same_image = image[here, None] == image
-        same_class = label[here, None] == label
+    blocks = zip(image.split(_ROWS), label.split(_ROWS), _rows_of_attention(z, tau))
+    for images, classes, row in blocks:
+        same_image = images[:, None] == image
+        same_class = classes[:, None] == label
         masks = same_image & row.isfinite(), same_class & ~same_image, ~same_class
         for kind, mask in zip(KINDS, masks):
             values = row[mask].double().numpy() / math.log(10)
             counts[kind] += np.histogram(values, edges)[0]
-        start += len(row)
     return PairHistograms(10**edges, counts, 1 / (len(z) - 1))
 
 
 def draw_similarities(
-    histograms: Mapping[str, PairHistograms],
-    path: str | Path,
-    title: str = 'Attention between views, by the kind of pair',
+    histograms: Mapping[str, PairHistograms], path: str | Path
 ) -> None:
     """Draw the histograms of one or several networks, one below the other.
 
@@ -161,7 +154,6 @@ def draw_similarities(
         histograms (Mapping[str, PairHistograms]): Result of :func:`pair_histograms`
             for each network, under its name.
         path (str | Path): PNG to write.
-        title (str): Title of the figure.
     """
     if not histograms:
         raise ValueError('A picture of similarities needs at least one network.')
@@ -188,7 +180,7 @@ def draw_similarities(
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     panels[-1].set_xlabel('Attention: row soft-max of the similarities (probability)')
-    figure.suptitle(title)
+    figure.suptitle('Attention between views, by the kind of pair')
     save_figure(figure, path)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
@@ -18,14 +19,7 @@ NAMES = {'nmi': 'Normalized mutual information', 'ari': 'Adjusted Rand index'}
 
 
 def read_scores(path: str | Path) -> Scores:
-    """Read the file that ``tools/cluster.py --out`` writes.
-
-    Args:
-        path (str | Path): The JSON file.
-
-    Returns:
-        Mapping: What :func:`mmbam.evaluation.cluster_scores` returned.
-    """
+    """Read the scores of a network that ``tools/cluster.py --out`` wrote."""
     if not Path(path).is_file():
         raise InputError(f'There is no file {str(path)!r}.')
     keys = [key + suffix for key in NAMES for suffix in ('', '_std')]
@@ -40,11 +34,7 @@ def read_scores(path: str | Path) -> Scores:
         ) from None
 
 
-def draw_clustering(
-    scores: Mapping[str, Scores],
-    path: str | Path,
-    title: str = 'k-means on frozen features, mean and standard deviation of the draws',
-) -> None:
+def draw_clustering(scores: Mapping[str, Scores], path: str | Path) -> None:
     """Draw NMI and ARI of several networks against the number of classes t.
 
     Args:
@@ -52,7 +42,6 @@ def draw_clustering(
             :func:`mmbam.evaluation.cluster_scores` for each network, under its name.
             Networks may differ in t.
         path (str | Path): PNG to write.
-        title (str): Title of the figure.
     """
     if not scores or not all(scores.values()):
         raise ValueError('A clustering plot needs the scores of at least one network.')
@@ -65,8 +54,7 @@ def draw_clustering(
             mean = [of_network[k][key] for k in t]
             spread = [of_network[k][f'{key}_std'] for k in t]
             color = f'C{number % 10}'
-            low = [m - s for m, s in zip(mean, spread)]
-            high = [m + s for m, s in zip(mean, spread)]
+            low, high = np.subtract(mean, spread), np.add(mean, spread)
             axes.fill_between(t, low, high, color=color, alpha=0.15, linewidth=0)
             # The bars show the spread where there is one t and no band.
             axes.errorbar(
@@ -74,10 +62,12 @@ def draw_clustering(
             )
         axes.set(title=name, xlabel='Number of classes t', ylabel=f'{key.upper()} (%)')
         axes.set_xscale('log', base=2)
-        axes.set_xticks(all_t, [str(t) for t in all_t])
+        axes.set_xticks(all_t, all_t)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlim(all_t[0] / 1.2, all_t[-1] * 1.2)
         axes.grid(alpha=0.3)
     panels[0].legend()
-    figure.suptitle(title)
+    figure.suptitle(
+        'k-means on frozen features, mean and standard deviation of the draws'
+    )
     save_figure(figure, path)

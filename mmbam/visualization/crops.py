@@ -13,24 +13,19 @@ from torch import Tensor
 
 from mmbam.datasets.transforms.resize import resize_bicubic
 from mmbam.datasets.transforms.window import Box, sample_window
+from mmbam.evaluation.empty_crops import ALPHA, ASPECT
 from mmbam.utils.random import preserved_randomness
 
 from .figures import save_figure
-from .heatmaps import scale_heat_maps
+from .heatmaps import overlay_heat
 
-GLOBAL, LOCAL = (0.25, 1.0), (0.05, 0.25)
-ASPECT = (3 / 4, 4 / 3)
+GLOBAL, LOCAL = (0.25, 1.0), (0.05, 0.25)  # the paper's shares of the image's area
+AREAS = (GLOBAL, GLOBAL, LOCAL, LOCAL, LOCAL)  # of the crops in a row
 SIDE = 112
 
 
 def draw_crops(
-    images: Sequence[np.ndarray],
-    heat_maps: Tensor,
-    boxes: Tensor,
-    path: str | Path,
-    areas: Sequence[Sequence[float]] = (GLOBAL, GLOBAL, LOCAL, LOCAL, LOCAL),
-    alpha: float = 0.6,
-    seed: int = 0,
+    images: Sequence[np.ndarray], heat_maps: Tensor, boxes: Tensor, path: str | Path
 ) -> None:
     """Draw a row for each image: its heat map and box, random and contrastive crops.
 
@@ -43,13 +38,8 @@ def draw_crops(
         boxes (Tensor): Boxes of the images, shape (n, 4), as (h0, w0, h1, w1) in
             [0, 1].
         path (str | Path): PNG to write.
-        areas (Sequence): Smallest and largest share of the image's area, for each crop
-            to draw. Defaults to two global and three local crops of the paper.
-        alpha (float): Parameter of the Beta distribution of the crops' centers.
-            Defaults to 0.6.
-        seed (int): Seed of the crops. Defaults to 0.
     """
-    count = len(areas)
+    count = len(AREAS)
     # A narrow empty column in front of each kind of crops.
     widths = [1.2, 1.2, 0.15, *[1] * count, 0.15, *[1] * count]
     figure = Figure(
@@ -59,18 +49,15 @@ def draw_crops(
     grid = figure.subplots(len(images), len(widths), squeeze=False, width_ratios=widths)
     for axes in grid.flat:
         axes.set_axis_off()
-    for number, (row, image) in enumerate(zip(grid, images)):
+    for number, (row, image, heat) in enumerate(zip(grid, images, heat_maps)):
         box = tuple(boxes[number].tolist())
-        warm = scale_heat_maps(heat_maps[number : number + 1], image.shape)[0]
         row[0].imshow(image)
-        row[1].imshow(image.mean(2), cmap='gray', vmin=0, vmax=255)
-        row[1].imshow(warm.numpy(), cmap='inferno', alpha=0.6, vmin=0, vmax=1)
+        overlay_heat(row[1], image, heat)
         for axes in row[:2]:
             _draw_box(axes, image.shape, box)
-        for first, place in ((3, None), (4 + count, box)):
-            crops = _cut(image, areas, place, alpha, seed + number)
-            for axes, crop in zip(row[first:], crops):
-                axes.imshow(crop)
+        crops = _cut(image, None, number) + _cut(image, box, number)
+        for axes, crop in zip([*row[3 : 3 + count], *row[4 + count :]], crops):
+            axes.imshow(crop)
     titles = {
         0: 'image, box',
         1: 'heat map',
@@ -92,20 +79,14 @@ def _draw_box(axes: Axes, shape: tuple[int, ...], box: Box) -> None:
     )
 
 
-def _cut(
-    image: np.ndarray,
-    areas: Sequence[Sequence[float]],
-    box: Box | None,
-    alpha: float,
-    seed: int,
-) -> list[np.ndarray]:
+def _cut(image: np.ndarray, box: Box | None, seed: int) -> list[np.ndarray]:
     crops = []
     height, width = image.shape[:2]
     with preserved_randomness():
-        for number, area in enumerate(areas):
+        for number, area in enumerate(AREAS):
             # Seeded one by one, so that both kinds have the same sizes and ratios.
             np.random.seed((seed, number))
-            top, left, h, w = sample_window(height, width, area, ASPECT, box, alpha)
+            top, left, h, w = sample_window(height, width, area, ASPECT, box, ALPHA)
             window = np.ascontiguousarray(image[top : top + h, left : left + w])
             crops.append(resize_bicubic(window, SIDE, SIDE))
     return crops

@@ -21,7 +21,7 @@ NAMES = {
 
 
 def read_run(work_dir: str | Path) -> dict[str, tuple[list[int], list[float]]]:
-    """Read the logs of a run.
+    """Read the logs of a run: steps and values of every scalar.
 
     Each start of a run writes its own log. Where a later log goes back to an earlier
     step, because the run was resumed from a checkpoint or started again, it replaces
@@ -29,24 +29,20 @@ def read_run(work_dir: str | Path) -> dict[str, tuple[list[int], list[float]]]:
 
     Args:
         work_dir (str | Path): Work directory of a run, or one ``scalars.json``.
-
-    Returns:
-        dict[str, tuple[list, list]]: Steps and values of every scalar.
     """
     work_dir = Path(work_dir)
+    if not work_dir.exists():
+        raise InputError(f'The log {str(work_dir)!r} does not exist.')
+    logs = [work_dir]
     if work_dir.is_dir():
         # Named after their times. The folder may also be that of a single start.
         logs = sorted(work_dir.glob('*/vis_data/scalars.json'))
         logs = logs or sorted(work_dir.glob('vis_data/scalars.json'))
-        if not logs:
-            raise InputError(
-                f'{str(work_dir)!r} holds no vis_data/scalars.json, which a run writes '
-                'into its work directory.'
-            )
-    elif work_dir.is_file():
-        logs = [work_dir]
-    else:
-        raise InputError(f'The log {str(work_dir)!r} does not exist.')
+    if not logs:
+        raise InputError(
+            f'{str(work_dir)!r} holds no vis_data/scalars.json, which a run writes '
+            'into its work directory.'
+        )
     course: dict[str, tuple[list[int], list[float]]] = {}
     for log in logs:
         try:
@@ -76,10 +72,7 @@ def _read_scalars(log: Path) -> dict[str, tuple[list[int], list[float]]]:
 
 
 def draw_curves(
-    scalars: Scalars,
-    path: str | Path,
-    accuracies: Mapping[str, float] | None = None,
-    title: str = 'Pre-training with BAM',
+    scalars: Scalars, path: str | Path, accuracies: Mapping[str, float]
 ) -> None:
     """Draw loss, entropies and k-NN accuracy over the iterations.
 
@@ -87,23 +80,22 @@ def draw_curves(
         scalars (Mapping): Result of :func:`read_run`. Uses ``loss``, ``entropy_a``,
             ``entropy_b`` and, if it is there, ``knn/top1``.
         path (str | Path): PNG to write.
-        accuracies (Mapping[str, float], optional): k-NN accuracies to compare with,
-            drawn as horizontal lines. Defaults to None.
-        title (str): Title of the figure.
+        accuracies (Mapping[str, float]): k-NN accuracies to compare with, drawn as
+            horizontal lines.
     """
     _check('The log', scalars, 'loss', *NAMES)
     figure = Figure(figsize=(13, 4), layout='constrained')
     left, middle, right = figure.subplots(1, 3)
     left.plot(*scalars['loss'], color='tab:blue')
     left.set(title='Loss', ylabel='Cross-entropy of B and A (nats)')
-    for (key, label), color in zip(NAMES.items(), ('tab:blue', 'tab:orange')):
-        middle.plot(*scalars[key], label=label, color=color)
+    for key, label in NAMES.items():
+        middle.plot(*scalars[key], label=label)
     middle.set(title='Mean entropy of a row', ylabel='Entropy (nats)')
     middle.legend()
     if 'knn/top1' in scalars:
         right.plot(*scalars['knn/top1'], 'o-', label='while training')
-    for k, (label, value) in enumerate((accuracies or {}).items()):
-        right.axhline(value, ls='--', label=f'{label}: {value:.1f}', color=f'C{k + 1}')
+    for k, (label, value) in enumerate(accuracies.items(), 1):
+        right.axhline(value, ls='--', label=f'{label}: {value:.1f}', color=f'C{k}')
     right.set(title='k-NN accuracy on test patches', ylabel='Top-1 (%)')
     right.set_ylim(bottom=0)
     if right.get_legend_handles_labels()[0]:
@@ -111,24 +103,15 @@ def draw_curves(
     for axes in (left, middle, right):
         axes.set_xlabel('Iteration')
         axes.grid(alpha=0.3)
-    figure.suptitle(title)
+    figure.suptitle('Pre-training with BAM')
     save_figure(figure, path)
 
 
-def draw_entropies(
-    runs: Mapping[str, Scalars],
-    path: str | Path,
-    title: str = 'Entropy of the attention during training',
-) -> None:
+def draw_entropies(runs: Mapping[str, Scalars], path: str | Path) -> None:
     """Draw the entropies of A and B over the iterations of one or several runs.
 
-    In a healthy run B stays below A and both fall, as the paper describes.
-
-    Args:
-        runs (Mapping[str, Mapping]): Result of :func:`read_run` for each run, under
-            the run's name.
-        path (str | Path): PNG to write.
-        title (str): Title of the figure.
+    In a healthy run B stays below A and both fall, as the paper describes. ``runs``
+    has the result of :func:`read_run` for each run, under the run's name.
     """
     if not runs:
         raise ValueError('A picture of entropies needs at least one run.')
@@ -143,10 +126,9 @@ def draw_entropies(
         for key, style, color in zip(NAMES, '-:', colors):
             marker = 'o' if len(scalars[key][0]) == 1 else None
             axes.plot(*scalars[key], ls=style, color=color, marker=marker)
-    colors = ('C0', 'C1') if one else ('gray', 'gray')
     handles = [
-        Line2D([], [], ls=style, color=color, label=label)
-        for style, color, label in zip('-:', colors, NAMES.values())
+        Line2D([], [], ls=style, color=color if one else 'gray', label=label)
+        for style, color, label in zip('-:', ('C0', 'C1'), NAMES.values())
     ]
     if not one:
         handles += [
@@ -154,7 +136,11 @@ def draw_entropies(
             for k, name in enumerate(runs)
         ]
     axes.legend(handles=handles)
-    axes.set(title=title, xlabel='Iteration', ylabel='Mean entropy of a row (nats)')
+    axes.set(
+        title='Entropy of the attention during training',
+        xlabel='Iteration',
+        ylabel='Mean entropy of a row (nats)',
+    )
     axes.grid(alpha=0.3)
     save_figure(figure, path)
 

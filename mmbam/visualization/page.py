@@ -13,6 +13,7 @@ from typing import Union
 import jinja2
 
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import write_text
 
 # Evaluated at import, where Python 3.9 does not know `str | float`.
 Cell = Union[str, float, tuple[float, float], None]
@@ -100,21 +101,16 @@ class Table:
         rows (Sequence[Sequence]): Rows of cells. A cell is a text, a number, a pair
             (mean, spread), or None for a missing value.
         caption (str): Text above the table. Defaults to none.
-        best (str | None): ``'max'`` or ``'min'`` marks the best numbers of every
-            column, including ties in the digits shown; texts are ignored. None marks
-            nothing. Defaults to ``'max'``.
-        digits (int): Number of decimals. Defaults to 1.
+        mark_best (bool): Whether to mark the largest numbers of every column,
+            including ties in the digits shown. Defaults to True.
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     caption: str = ''
-    best: str | None = 'max'
-    digits: int = 1
+    mark_best: bool = True
 
     def __post_init__(self) -> None:
-        if self.best not in ('max', 'min', None):
-            raise ValueError(f"best must be 'max', 'min' or None, got {self.best!r}.")
         for row in self.rows:
             if len(row) != len(self.header):
                 raise ValueError(
@@ -125,18 +121,15 @@ class Table:
     def best_cells(self) -> set[tuple[int, int]]:
         """Return row and column of the cells to mark."""
         marked: set[tuple[int, int]] = set()
-        if self.best is None:
-            return marked
-        choose = max if self.best == 'max' else min
-        for column in range(len(self.header)):
+        for column in range(len(self.header) if self.mark_best else 0):
             # Rounded as shown: a difference in hidden digits makes nothing better.
             values = {
-                row: round(value, self.digits)
+                row: round(value, 1)
                 for row, cells in enumerate(self.rows)
                 if (value := _value(cells[column])) is not None
             }
             if len(values) > 1:
-                top = choose(values.values())
+                top = max(values.values())
                 marked |= {(row, column) for row, v in values.items() if v == top}
         return marked
 
@@ -147,23 +140,22 @@ class Table:
             for column in range(len(self.header))
         ]
 
-    def show(self, cell: Cell) -> str:
+    @staticmethod
+    def show(cell: Cell) -> str:
         """Return a cell as text."""
         if isinstance(cell, str):
             return cell
         if _value(cell) is None:
             return '–'
         numbers = cell if isinstance(cell, tuple) else (cell,)
-        return ' ± '.join(f'{number:.{self.digits}f}' for number in numbers)
+        return ' ± '.join(f'{number:.1f}' for number in numbers)
 
 
 @dataclass
 class Picture:
-    """A picture that becomes part of the page.
+    """A PNG or JPEG file that becomes part of the page, with its caption below.
 
-    Args:
-        path (str | Path): A PNG or JPEG file.
-        caption (str): Text below the picture; screen readers read it as well.
+    Screen readers read the caption as well.
     """
 
     path: str | Path
@@ -186,13 +178,7 @@ class Picture:
 
 @dataclass
 class Section:
-    """A part of the page.
-
-    Args:
-        heading (str): Heading of the section.
-        parts (Sequence[str | Table | Picture]): Content in order. A text becomes a
-            paragraph.
-    """
+    """A part of the page: a heading, and in order texts, tables and pictures."""
 
     heading: str
     parts: Sequence[str | Table | Picture]
@@ -201,12 +187,8 @@ class Section:
 def write_page(path: str | Path, title: str, sections: Sequence[Section]) -> None:
     """Write one HTML file that needs no other file and no network.
 
-    All text is escaped. The page follows the reader's choice of a light or dark style.
-
-    Args:
-        path (str | Path): File to write; its folder is made if need be.
-        title (str): Title of the page.
-        sections (Sequence[Section]): Content of the page.
+    Its folder is made if need be. All text is escaped. The page follows the reader's
+    choice of a light or dark style.
     """
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, keep_trailing_newline=True
@@ -214,7 +196,7 @@ def write_page(path: str | Path, title: str, sections: Sequence[Section]) -> Non
     page = environment.from_string(_TEMPLATE).render(title=title, sections=sections)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding='utf-8')
+    write_text(path, page)
 
 
 def _value(cell: Cell) -> float | None:

@@ -16,23 +16,19 @@ from mmbam.datasets.images import read_image
 
 from .figures import overlay, save_figure
 
+# Under the name of each network its samples: dicts of ``path``, ``truth`` and
+# ``prediction``, in the same order of images for all networks.
+Samples = Mapping[str, Sequence[dict]]
 
-def draw_detections(
-    samples: Mapping[str, Sequence[dict]],
-    names: Sequence[str],
-    path: str | Path,
-    title: str = 'Detected objects and their masks',
-) -> None:
+
+def draw_detections(samples: Samples, names: Sequence[str], path: str | Path) -> None:
     """Draw images, their objects, and what each detector found.
 
     Args:
-        samples (Mapping[str, Sequence[dict]]): Samples of each detector, under its
-            name: dicts of ``path``, ``truth`` and ``prediction``, of which the last
-            two are dicts of ``boxes``, ``labels`` and ``masks``. All detectors must
-            have the same images in the same order.
+        samples (Mapping[str, Sequence[dict]]): Samples of each detector. Truth and
+            prediction are dicts of ``boxes``, ``labels`` and ``masks``.
         names (Sequence[str]): Names of the classes.
         path (str | Path): PNG to write.
-        title (str): Title of the figure.
     """
     colors = _class_colors(len(names))
 
@@ -44,36 +40,23 @@ def draw_detections(
             box = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, lw=1.5)
             box.set_edgecolor(colors[label])
             axes.add_patch(box)
-            axes.text(
-                x0 + 1,
-                y0 + 1,
-                names[label],
-                fontsize=7,
-                color='white',
-                va='top',
-                clip_on=True,
-                bbox=dict(facecolor='black', alpha=0.6, pad=1, edgecolor='none'),
-            )
+            back = dict(facecolor='black', alpha=0.6, pad=1, edgecolor='none')
+            style = dict(fontsize=7, color='white', va='top', clip_on=True, bbox=back)
+            axes.text(x0 + 1, y0 + 1, names[label], **style)
 
-    _draw_grid(samples, show, path, title)
+    _draw_grid(samples, show, path, 'Detected objects and their masks')
 
 
 def draw_segmentations(
-    samples: Mapping[str, Sequence[dict]],
-    names: Sequence[str],
-    path: str | Path,
-    title: str = 'Classes of pixels',
+    samples: Samples, names: Sequence[str], path: str | Path
 ) -> None:
     """Draw images, the classes of their pixels, and what each segmentor predicts.
 
     Args:
-        samples (Mapping[str, Sequence[dict]]): Samples of each segmentor, under its
-            name: dicts of ``path``, ``truth`` and ``prediction``, of which the last
-            two are maps of class numbers. All segmentors must have the same images in
-            the same order.
+        samples (Mapping[str, Sequence[dict]]): Samples of each segmentor. Truth and
+            prediction are maps of class numbers.
         names (Sequence[str]): Names of the classes.
         path (str | Path): PNG to write.
-        title (str): Title of the figure.
     """
     colors = _class_colors(len(names))
 
@@ -82,21 +65,19 @@ def draw_segmentations(
         labels[labels >= len(names)] = -1  # 255 is not annotated
         axes.imshow(overlay(image, labels, 255 * colors, ignored=-1))
 
-    present = np.unique(
-        [
-            label
-            for of_network in samples.values()
-            for sample in of_network
-            for part in ('truth', 'prediction')
-            for label in np.unique(sample[part])
-        ]
-    )
+    flat = [
+        sample[part].ravel()
+        for of_network in samples.values()
+        for sample in of_network
+        for part in ('truth', 'prediction')
+    ]
+    present = np.unique(np.concatenate(flat))
     legend = [Patch(color=colors[k], label=names[k]) for k in present if k < len(names)]
-    _draw_grid(samples, show, path, title, legend)
+    _draw_grid(samples, show, path, 'Classes of pixels', legend)
 
 
 def _draw_grid(
-    samples: Mapping[str, Sequence[dict]],
+    samples: Samples,
     show: Callable[[Axes, np.ndarray, Any], None],
     path: str | Path,
     title: str,

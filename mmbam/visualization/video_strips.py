@@ -15,13 +15,11 @@ from mmbam.utils.errors import InputError
 
 from .figures import overlay, save_figure
 
+COLUMNS = 6  # frames of a video at most
+
 
 def draw_strips(
-    videos: Sequence[Video],
-    folder: str | Path,
-    path: str | Path,
-    title: str = 'Masks propagated from the first frame',
-    columns: int = 6,
+    videos: Sequence[Video], folder: str | Path, path: str | Path, title: str
 ) -> None:
     """Draw evenly spaced frames of videos under the masks of a folder.
 
@@ -31,7 +29,6 @@ def draw_strips(
         folder (str | Path): Folder of the masks, ``<sequence>/00000.png`` and so on.
         path (str | Path): PNG to write.
         title (str): Title of the figure.
-        columns (int): Largest number of frames per video. Defaults to 6.
     """
     if not videos:
         raise InputError('There are no videos to draw.')
@@ -40,11 +37,11 @@ def draw_strips(
     cell = 2.4
     shapes = [read_labels(video.masks[0]).shape for video in videos]
     heights = [cell * min(h / w, 1.5) + 0.3 for h, w in shapes]
-    figure = Figure(figsize=(cell * columns, sum(heights) + 0.9), layout='constrained')
-    grid = figure.subplots(len(videos), columns, squeeze=False, height_ratios=heights)
+    figure = Figure(figsize=(cell * COLUMNS, sum(heights) + 0.9), layout='constrained')
+    grid = figure.subplots(len(videos), COLUMNS, squeeze=False, height_ratios=heights)
     outlined = False
     for row, video in zip(grid, videos):
-        count = min(columns, len(video.frames))
+        count = min(COLUMNS, len(video.frames))
         steps = np.linspace(0, len(video.frames) - 1, count).round().astype(int)
         for axes, step in zip(row, steps):
             labels = read_labels(Path(folder) / video.name / video.masks[step].name)

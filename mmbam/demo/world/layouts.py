@@ -1,9 +1,14 @@
-"""Write patches, scenes and videos in the folder layouts of public data sets."""
+"""Write patches, scenes and videos in the folder layouts of public data sets.
+
+Each function writes one split, ``'train'`` or ``'test'``, below the root of its layout.
+``names`` are all classes, in the order of their labels.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
 
 import cv2
@@ -25,16 +30,10 @@ SHORT_SPLITS = {'train': 'train', 'test': 'val'}
 def write_imagenet(
     root: Path, split: str, patches: Iterable[tuple[str, np.ndarray]], names: list[str]
 ) -> None:
-    """Write ``train`` or ``val`` of an ImageNet folder.
+    """Write an ImageNet folder from pairs of class name and image.
 
     ``meta/*.txt`` lists every image with its label; with it mmpretrain's ``ImageNet``
     accepts fewer than 1000 classes.
-
-    Args:
-        root (Path): Root of the layout.
-        split (str): ``'train'`` or ``'test'``.
-        patches (Iterable): Pairs of class name and image.
-        names (list[str]): All classes, in the order of their labels.
     """
     folder = root / SHORT_SPLITS[split]
     for name in names:
@@ -51,18 +50,12 @@ def write_imagenet(
 def write_coco(
     root: Path, split: str, scenes: Iterable[Scene], names: list[str]
 ) -> None:
-    """Write one split of COCO: images and ``annotations/instances_*.json``.
+    """Write COCO's images and ``annotations/instances_*.json``.
 
     Categories have COCO's names and ids, because data sets and evaluators look
     classes up by name: photograph k of the world becomes the k-th category, and the
     category's key ``photograph`` names it. Masks are run lengths, which stay exact
     where one object hides part of another.
-
-    Args:
-        root (Path): Root of the layout.
-        split (str): ``'train'`` or ``'test'``.
-        scenes (Iterable[Scene]): The scenes.
-        names (list[str]): All classes, in the order of their labels.
     """
     folder = root / COCO_SPLITS[split]
     folder.mkdir(parents=True)
@@ -73,52 +66,41 @@ def write_coco(
         height, width = scene.ids.shape
         file = f'{image_id:012d}.jpg'
         _write(folder / file, scene.image)
-        images.append(
-            {'id': image_id, 'file_name': file, 'height': height, 'width': width}
-        )
+        images.append(dict(id=image_id, file_name=file, height=height, width=width))
         for k, label in enumerate(scene.labels[1:], 1):
             rle = encode_mask(scene.ids == k)
             annotations.append(
-                {
-                    'id': image_id * 100 + k,
-                    'image_id': image_id,
-                    'category_id': COCO_CATEGORIES[label][0],
-                    'bbox': mask_utils.toBbox(rle).tolist(),
-                    'area': int(mask_utils.area(rle)),
-                    'segmentation': rle,
-                    'iscrowd': 0,
-                }
+                dict(
+                    id=image_id * 100 + k,
+                    image_id=image_id,
+                    category_id=COCO_CATEGORIES[label][0],
+                    bbox=mask_utils.toBbox(rle).tolist(),
+                    area=int(mask_utils.area(rle)),
+                    segmentation=rle,
+                    iscrowd=0,
+                )
             )
-    content = {
-        'info': {'description': 'Shapes cut out of photographs of scikit-image'},
-        'licenses': [],
-        'images': images,
-        'annotations': annotations,
-        'categories': [
-            {
-                'id': number,
-                'name': category,
-                'supercategory': category,
-                'photograph': names[label] if label < len(names) else None,
-            }
-            for label, (number, category) in enumerate(COCO_CATEGORIES)
-        ],
-    }
+    categories = [
+        dict(id=number, name=name, supercategory=name, photograph=photograph)
+        for (number, name), photograph in zip_longest(COCO_CATEGORIES, names)
+    ]
+    content = dict(
+        info=dict(description='Shapes cut out of photographs of scikit-image'),
+        licenses=[],
+        images=images,
+        annotations=annotations,
+        categories=categories,
+    )
     path = root / 'annotations' / f'instances_{COCO_SPLITS[split]}.json'
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(content))
 
 
 def write_ade20k(root: Path, split: str, scenes: Iterable[Scene]) -> None:
-    """Write one split of ADE20K: images and semantic maps.
+    """Write ADE20K's images and semantic maps.
 
     Maps hold label + 1, since 0 means "not labelled" in ADE20K. The background is
     labelled too: it comes from a photograph like the objects.
-
-    Args:
-        root (Path): Root of the layout.
-        split (str): ``'train'`` or ``'test'``.
-        scenes (Iterable[Scene]): The scenes.
     """
     images = root / 'images' / ADE_SPLITS[split]
     maps = root / 'annotations' / ADE_SPLITS[split]
@@ -132,13 +114,7 @@ def write_ade20k(root: Path, split: str, scenes: Iterable[Scene]) -> None:
 
 
 def write_davis(root: Path, split: str, videos: Iterable[list[Scene]]) -> None:
-    """Write one split of DAVIS-2017: frames, palette masks and the list of videos.
-
-    Args:
-        root (Path): Root of the layout.
-        split (str): ``'train'`` or ``'test'``.
-        videos (Iterable[list[Scene]]): The videos, each a list of frames.
-    """
+    """Write DAVIS-2017: frames, palette masks and the list of videos."""
     short = SHORT_SPLITS[split]
     sequences = []
     for index, video in enumerate(videos):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 from rich.progress import Progress
@@ -31,7 +33,7 @@ LAYOUTS = {
 # Raise this when the same settings give other images, so that old worlds are remade.
 _VERSION = 2
 _RECORD = 'world.json'
-_STREAMS = {'patch': 0, 'scene': 1, 'video': 2}
+_STREAMS = {'patches': 0, 'scenes': 1, 'videos': 2}
 
 
 def make_world(
@@ -78,40 +80,31 @@ def make_world(
         and ``davis``.
     """
     root = Path(root)
-    names = class_names(num_classes)
-    for argument, sizes, least in (
-        ('patches', patches, num_classes),
-        ('scenes', scenes, 0),
-        ('videos', videos, 0),
-    ):
-        if len(sizes) != 2 or min(sizes) < least:
+    settings: dict[str, Any] = dict(
+        version=_VERSION,
+        seed=seed,
+        classes=class_names(num_classes),
+        patches=list(patches),
+        patch_size=patch_size,
+        scenes=list(scenes),
+        scene_size=scene_size,
+        objects=objects,
+        background_blur=background_blur,
+        videos=list(videos),
+        frames=frames,
+    )
+    for key, least in dict(patches=num_classes, scenes=0, videos=0).items():
+        if len(settings[key]) != 2 or min(settings[key]) < least:
             raise InputError(
-                f'{argument} must be two numbers (training, test) of at least {least}, '
-                f'got {sizes!r}.'
+                f'{key} must be two numbers (training, test) of at least {least}, '
+                f'got {settings[key]!r}.'
             )
-    for argument, value, least in (
-        ('seed', seed, 0),
-        ('patch_size', patch_size, 8),
-        ('scene_size', scene_size, 32),
-        ('objects', objects, 1),
-        ('background_blur', background_blur, 0),
-        ('frames', frames, 1),
-    ):
-        if value < least:
-            raise InputError(f'{argument} must be at least {least}, got {value!r}.')
-    settings = {
-        'version': _VERSION,
-        'seed': seed,
-        'classes': names,
-        'patches': list(patches),
-        'patch_size': patch_size,
-        'scenes': list(scenes),
-        'scene_size': scene_size,
-        'objects': objects,
-        'background_blur': background_blur,
-        'videos': list(videos),
-        'frames': frames,
-    }
+    smallest = dict(
+        seed=0, patch_size=8, scene_size=32, objects=1, background_blur=0, frames=1
+    )
+    for key, least in smallest.items():
+        if not least <= settings[key] < math.inf:
+            raise InputError(f'{key} must be at least {least}, got {settings[key]!r}.')
     roots = {key: str(root / place) for key, place in LAYOUTS.items()}
     if _is_complete(root, settings):
         return roots
@@ -147,34 +140,26 @@ def _write_world(root: Path, settings: dict, advance: Callable[[int], None]) -> 
     def generators(kind: str, split: str) -> Iterator[np.random.Generator]:
         # Every item has its own stream, so that it does not depend on the counts.
         stream = 2 * _STREAMS[kind] + (split == 'test')
-        count = settings[f'{kind}es' if kind == 'patch' else f'{kind}s']
-        for index in range(count[split == 'test']):
+        for index in range(settings[kind][split == 'test']):
             yield np.random.default_rng([seed, stream, index])
-            advance(settings['frames'] if kind == 'video' else 1)
+            advance(settings['frames'] if kind == 'videos' else 1)
 
     for split in ('train', 'test'):
         patches = (
             (name, draw_patch(name, split, patch_size, rng))
-            for index, rng in enumerate(generators('patch', split))
-            for name in [names[index % len(names)]]
+            for name, rng in zip(cycle(names), generators('patches', split))
         )
         write_imagenet(root / LAYOUTS['imagenet'], split, patches, names)
+        look = settings['objects'], settings['background_blur']
         scenes = [
-            draw_scene(
-                names,
-                split,
-                scene_size,
-                rng,
-                settings['objects'],
-                settings['background_blur'],
-            )
-            for rng in generators('scene', split)
+            draw_scene(names, split, scene_size, rng, *look)
+            for rng in generators('scenes', split)
         ]
         write_coco(root / LAYOUTS['coco'], split, scenes, names)
         write_ade20k(root / LAYOUTS['ade20k'], split, scenes)
         videos = (
             draw_video(names, split, scene_size, settings['frames'], rng)
-            for rng in generators('video', split)
+            for rng in generators('videos', split)
         )
         write_davis(root / LAYOUTS['davis'], split, videos)
 

@@ -1,4 +1,8 @@
-"""Patches of photographs at a random place, scale, rotation and lighting."""
+"""Patches of photographs at a random place, scale, rotation and lighting.
+
+Images are gray, of uint8 (h, w). ``split`` is ``'train'`` or ``'test'``: the cells of
+the photographs that pixels come from. ``rng`` draws all random numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import math
 import cv2
 import numpy as np
 
-from .photographs import Cell, load_photograph, split_cells
+from .photographs import load_photograph, split_cells
 
 SCALES = (1.0, 2.0)
 """Pixels of the photograph per pixel of a patch."""
@@ -28,15 +32,12 @@ def cut_patch(
     photograph contains nothing of the neighbouring cells.
 
     Args:
-        area (np.ndarray): uint8 of shape (h, w).
+        area (np.ndarray): Image to cut from.
         size (int): Side of the square that is returned, in pixels.
         scales (tuple[float, float]): Range of the pixels of the area per pixel of
             the result, drawn log-uniformly; lowered where the area is too small.
         angle (float): Rotation in radians.
         rng (np.random.Generator): Source of the random numbers.
-
-    Returns:
-        np.ndarray: uint8 of shape (size, size).
     """
     height, width = area.shape
     cos, sin = math.cos(angle), math.sin(angle)
@@ -78,44 +79,29 @@ def cut_photograph(
     """Cut a square out of the cells of a photograph that belong to one split.
 
     Empty sky looks the same in every photograph, so a cut without contrast is drawn
-    again; after ``tries`` draws the one with the most contrast is returned.
-
-    Args:
-        name (str): Name of the photograph.
-        split (str): ``'train'`` or ``'test'``.
-        size (int): Side of the square.
-        rng (np.random.Generator): Source of the random numbers.
-        scales (tuple[float, float]): See :func:`cut_patch`. Defaults to ``SCALES``.
-        angle (float, optional): Rotation in radians. Defaults to a random one.
-        tries (int): Number of draws. Defaults to 20.
-
-    Returns:
-        np.ndarray: uint8 of shape (size, size).
+    again; after ``tries`` draws the one with the most contrast is returned. Without
+    an ``angle``, the rotation is random.
     """
     photograph = load_photograph(name)
-    cells: list[Cell] = split_cells(*photograph.shape)[split]
-    best, best_contrast = np.zeros((size, size), np.uint8), -1.0
+    cells = split_cells(*photograph.shape)[split]
+    drawn = []
     for _ in range(tries):
         top, left, bottom, right = cells[rng.integers(len(cells))]
         turn = rng.uniform(0, 2 * math.pi) if angle is None else angle
         patch = cut_patch(photograph[top:bottom, left:right], size, scales, turn, rng)
-        contrast = float(patch.std())
-        if contrast > best_contrast:
-            best, best_contrast = patch, contrast
-        if contrast >= MIN_CONTRAST:
+        drawn.append(patch)
+        if patch.std() >= MIN_CONTRAST:
             break
-    return best
+    return max(drawn, key=np.std)
 
 
-def expose(
-    image: np.ndarray, mean: float = 128.0, deviation: float = 50.0
-) -> np.ndarray:
+def expose(image: np.ndarray) -> np.ndarray:
     """Bring a gray image to a standard brightness and contrast.
 
     Otherwise brightness would identify a patch across its views, and a network that
     learns to tell images apart would learn nothing else.
     """
-    scaled = (image - image.mean()) * (deviation / (image.std() + 5.0)) + mean
+    scaled = (image - image.mean()) * (50.0 / (image.std() + 5.0)) + 128.0
     return np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
 
 
@@ -124,16 +110,8 @@ def relight(
 ) -> np.ndarray:
     """Change gamma, contrast and brightness of a gray image at random.
 
-    Args:
-        image (np.ndarray): uint8 of any shape.
-        rng (np.random.Generator): Source of the random numbers.
-        gamma (float): The exponent is between 2 ** -gamma and 2 ** gamma. Defaults
-            to 0.7.
-        dim (float): Largest share of the range of gray levels that is lost. Defaults
-            to 0.5.
-
-    Returns:
-        np.ndarray: uint8 of the same shape.
+    The exponent is between 2 ** -gamma and 2 ** gamma; at most the share ``dim`` of
+    the range of gray levels is lost.
     """
     levels = np.linspace(0, 1, 256) ** (2 ** rng.uniform(-gamma, gamma))
     contrast = rng.uniform(1 - dim, 1.0)

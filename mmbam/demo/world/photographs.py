@@ -47,11 +47,7 @@ Cell = tuple[int, int, int, int]
 def class_names(num_classes: int) -> list[str]:
     """Return the names of the first photographs, in the order of their labels.
 
-    Args:
-        num_classes (int): Number of photographs.
-
-    Returns:
-        list[str]: Sorted names, since folders of classes are numbered in that order.
+    They are sorted, since folders of classes are numbered in that order.
     """
     if not 2 <= num_classes <= len(PHOTOGRAPHS):
         raise InputError(
@@ -63,16 +59,10 @@ def class_names(num_classes: int) -> list[str]:
 
 @cache
 def load_photograph(name: str) -> np.ndarray:
-    """Read a photograph in gray.
+    """Read a photograph in gray, with sides of at most ``MAX_SIDE``; read-only.
 
     Gray levels are stretched to the whole range, so that neither color nor exposure
     tells the classes apart.
-
-    Args:
-        name (str): A key of ``PHOTOGRAPHS``.
-
-    Returns:
-        np.ndarray: uint8 of shape (h, w), sides of at most ``MAX_SIDE``; read-only.
     """
     if name not in PHOTOGRAPHS:
         raise ValueError(
@@ -105,14 +95,8 @@ def split_cells(height: int, width: int) -> dict[str, list[Cell]]:
     """Divide a photograph into cells, every fourth of which belongs to the test set.
 
     Cells rather than two halves, because top and bottom of a photograph differ (sky
-    and ground). Every cut stays inside one cell, so that the sets share no pixel.
-
-    Args:
-        height (int): Height of the photograph.
-        width (int): Width of the photograph.
-
-    Returns:
-        dict[str, list]: Cells of ``'train'`` and of ``'test'``.
+    and ground). Every cut stays inside one cell, so that ``'train'`` and ``'test'``
+    share no pixel.
     """
     rows, cols = max(1, height // MIN_CELL), max(1, width // MIN_CELL)
     if cols < 4:
@@ -123,8 +107,7 @@ def split_cells(height: int, width: int) -> dict[str, list[Cell]]:
     tops = [height * r // rows for r in range(rows + 1)]
     lefts = [width * c // cols for c in range(cols + 1)]
     cells: dict[str, list[Cell]] = {'train': [], 'test': []}
-    for r in range(rows):
-        for c in range(cols):
-            split = 'test' if (r + c) % 4 == 3 else 'train'
-            cells[split].append((tops[r], lefts[c], tops[r + 1], lefts[c + 1]))
+    for r, c in np.ndindex(rows, cols):
+        split = 'test' if (r + c) % 4 == 3 else 'train'
+        cells[split].append((tops[r], lefts[c], tops[r + 1], lefts[c + 1]))
     return cells

@@ -1,4 +1,8 @@
-"""Scenes and videos: shapes cut out of photographs, on a background of another."""
+"""Scenes and videos: shapes cut out of photographs, on a background of another.
+
+``names`` are the photographs of the world in the order of their labels, ``split`` is
+``'train'`` or ``'test'``, ``rng`` draws all random numbers, sizes are in pixels.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,7 @@ class Sprite:
     Attributes:
         label (int): Index of the photograph in the world's list of classes.
         outline (np.ndarray): Corners (k, 2) around the origin, in pixels of a scene.
-        texture (np.ndarray): uint8 square, centred at the origin, that covers the
-            outline.
+        texture (np.ndarray): Gray square around the origin that covers the outline.
     """
 
     label: int
@@ -47,14 +50,9 @@ class Scene:
 
 
 def draw_outline(radius: float, rng: np.random.Generator) -> np.ndarray:
-    """Draw the corners of a disc, a polygon, a star or a blob.
+    """Draw the corners (k, 2) of a disc, a polygon, a star or a blob, as (x, y).
 
-    Args:
-        radius (float): The farthest corner is this far from the origin.
-        rng (np.random.Generator): Source of the random numbers.
-
-    Returns:
-        np.ndarray: Corners of shape (k, 2) as (x, y).
+    The farthest corner is ``radius`` away from the origin.
     """
     kind = rng.integers(4)
     if kind == 0:  # disc, more or less flattened
@@ -93,9 +91,9 @@ def draw_sprite(
 def draw_background(
     name: str, split: str, size: int, rng: np.random.Generator, blur: float = 0.0
 ) -> np.ndarray:
-    """Cut a background of ``size`` x ``size`` out of one cell of a photograph.
+    """Cut a background out of one cell of a photograph.
 
-    ``blur`` is the sigma of its Gaussian blur, in pixels.
+    ``blur`` is the sigma of its Gaussian blur.
     """
     # Quarter turns keep the footprint as large as the cell allows.
     angle = math.pi / 2 * int(rng.integers(4))
@@ -120,12 +118,8 @@ def paste_sprite(
 ) -> None:
     """Lay a sprite over a scene, in place, as its next object.
 
-    Args:
-        scene (Scene): Gets the sprite's pixels, a new id and a new label.
-        sprite (Sprite): What to lay over it.
-        centre (np.ndarray): Where its origin goes, (x, y).
-        angle (float): Rotation of shape and texture, in radians.
-        zoom (float): Magnification. Defaults to 1.
+    Its origin goes to ``centre`` (x, y); ``angle``, in radians, turns both shape and
+    texture.
     """
     size = len(scene.image)
     mask = sprite_mask(sprite, centre, angle, zoom, size)
@@ -152,18 +146,9 @@ def draw_scene(
     objects: int = 4,
     blur: float = 0.0,
 ) -> Scene:
-    """Draw shapes over a background of another class.
+    """Draw up to ``objects`` shapes, at least one, over a background of another class.
 
-    Args:
-        names (list[str]): Photographs of the world, in the order of their labels.
-        split (str): ``'train'`` or ``'test'``: the cells that pixels come from.
-        size (int): Side of the scene.
-        rng (np.random.Generator): Source of the random numbers.
-        objects (int): Largest number of shapes; there is at least one. Defaults to 4.
-        blur (float): Sigma in pixels of the blur of the background. Defaults to 0.
-
-    Returns:
-        Scene: The scene; no object is hidden by more than about a half.
+    No object is hidden by more than about a half. ``blur`` is that of the background.
     """
     labels = _draw_labels(len(names), objects, rng)
     image = draw_background(names[labels[0]], split, size, rng, blur)
@@ -188,16 +173,6 @@ def draw_video(
 
     An object keeps its id in all frames. Later objects pass in front of earlier
     ones; in the first frame, which gives the masks to propagate, none hides another.
-
-    Args:
-        names (list[str]): Photographs of the world, in the order of their labels.
-        split (str): ``'train'`` or ``'test'``.
-        size (int): Side of the frames.
-        frames (int): Number of frames.
-        rng (np.random.Generator): Source of the random numbers.
-
-    Returns:
-        list[Scene]: The frames.
     """
     labels = _draw_labels(len(names), 3, rng)
     # The camera pans over a background that is larger than a frame.
@@ -217,13 +192,9 @@ def draw_video(
     video = []
     for step in range(frames):
         shift = first + (last - first) * step / max(1, frames - 1)
-        view = np.array([[1, 0, shift[0]], [0, 1, shift[1]]], np.float64)
-        image = cv2.warpAffine(
-            background,
-            view,
-            (size, size),
-            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-        )
+        view = np.column_stack([np.eye(2), shift])
+        flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+        image = cv2.warpAffine(background, view, (size, size), flags=flags)
         scene = Scene(image, np.zeros((size, size), np.uint8), labels[:1])
         for sprite, track in tracks:
             paste_sprite(scene, sprite, *track[step])

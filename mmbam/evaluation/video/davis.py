@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from mmbam.datasets.images import SUFFIXES, read_image
+from mmbam.datasets.images import SUFFIXES, open_image, read_image
 from mmbam.utils.errors import InputError
 
 from .scores import VOID
@@ -41,8 +41,7 @@ class Video:
     def check(self, scored: bool = True) -> None:
         """Check that all files exist and that their sizes and labels are right.
 
-        Args:
-            scored (bool): Whether every frame needs an annotation. Defaults to True.
+        If the sequence is ``scored``, every frame needs an annotation.
         """
         if scored and len(self.frames) < 3:
             raise InputError(
@@ -127,12 +126,7 @@ def read_labels(path: str | Path) -> np.ndarray:
 
 
 def write_labels(path: str | Path, labels: np.ndarray) -> None:
-    """Write a label map as a PNG with the palette of DAVIS.
-
-    Args:
-        path (str | Path): File to write; its folder is made if need be.
-        labels (np.ndarray): Label map of uint8 (height, width).
-    """
+    """Write a label map of uint8 (height, width) as a PNG with the palette of DAVIS."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.fromarray(labels)
@@ -141,13 +135,10 @@ def write_labels(path: str | Path, labels: np.ndarray) -> None:
 
 
 def davis_palette() -> np.ndarray:
-    """Return the colors of the labels 0 to 255 in DAVIS and PASCAL VOC.
+    """Return the RGB colors of uint8 (256, 3) of the labels in DAVIS and PASCAL VOC.
 
     Each group of three bits of a label, the lowest first, gives red, green and blue
     one bit each, the highest first.
-
-    Returns:
-        np.ndarray: RGB colors of uint8 (256, 3).
     """
     label = np.arange(256)[:, None, None]
     channel, level = np.arange(3)[:, None], np.arange(3)
@@ -157,11 +148,13 @@ def davis_palette() -> np.ndarray:
 
 def _open(path: str | Path) -> Image.Image:
     try:
-        return Image.open(path)
+        return open_image(path)
     except FileNotFoundError:
         raise InputError(f'There is no image {str(path)!r}.') from None
     except UnidentifiedImageError:
         raise InputError(f'{str(path)!r} cannot be read: this is no image.') from None
+    except (OSError, ValueError) as error:
+        raise InputError(f'{str(path)!r} cannot be read: {error}.') from None
 
 
 def _size(path: Path) -> tuple[int, int]:

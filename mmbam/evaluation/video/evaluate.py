@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -94,32 +95,23 @@ def segment_video(
     advance: Callable[[], None] = lambda: None,
     **protocol,
 ) -> None:
-    """Write the masks of a video under each number T of last frames.
+    """Write the masks of a video into the folder of each number T of last frames.
 
-    Args:
-        tokens (FrameTokens): Features of a frozen network.
-        video (Video): Video whose first annotation is read.
-        folders (dict[int, Path]): Folder of the masks for each T.
-        advance (Callable): Function to call after every frame. Defaults to one that
-            does nothing.
-        **protocol: ``k``, ``radius`` and ``temperature`` of :func:`propagate_labels`.
+    ``advance`` is called after every frame; ``protocol`` is as in
+    :func:`segment_videos`.
     """
     labels = video.first_labels()
     height, width = labels.shape
     first = video.read_frame(0)
     size = tokens.seen_size(first)
     feature = tokens(first)
-
-    def features():
-        yield feature
-        for index in range(1, len(video.frames)):
-            yield tokens(video.read_frame(index))
-
+    later = (tokens(video.read_frame(i)) for i in range(1, len(video.frames)))
     for folder in folders.values():
         write_labels(folder / video.masks[0].name, labels)
     advance()
-    one_hot = _one_hot(labels, feature)
-    steps = propagate_labels(features(), one_hot, list(folders), **protocol)
+    steps = propagate_labels(
+        chain([feature], later), _one_hot(labels, feature), list(folders), **protocol
+    )
     for mask, soft in zip(video.masks[1:], steps):
         for t, folder in folders.items():
             found = Image.fromarray(hard_labels(soft[t], size).cpu().numpy())
@@ -129,12 +121,7 @@ def segment_video(
 
 
 def score_video(video: Video, folder: str | Path) -> list[dict]:
-    """Score the masks in a folder, object by object.
-
-    Args:
-        video (Video): Video with all its annotations.
-        folder (str | Path): Folder of the masks, named like the annotations.
-    """
+    """Score the masks in a folder, named like the annotations, object by object."""
     counted = video.masks[1:-1]
     return object_scores(
         (read_labels(Path(folder) / mask.name) for mask in counted),

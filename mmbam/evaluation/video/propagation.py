@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import torch
@@ -61,9 +62,10 @@ def check_protocol(
             'The numbers of last frames must be different and at least 1, but got '
             f'{list(last)}.'
         )
-    if k < 1 or radius < 0 or temperature <= 0:
+    if k < 1 or radius < 0 or not 0 < temperature < math.inf:
         raise InputError(
-            'k must be at least 1, radius at least 0 and temperature above 0, but got '
+            'k must be at least 1, radius at least 0 and temperature a finite number '
+            'above 0, but got '
             f'k={k}, radius={radius}, temperature={temperature}.'
         )
 
@@ -76,10 +78,7 @@ def hard_labels(soft: Tensor, size: tuple[int, int]) -> Tensor:
 
     Args:
         soft (Tensor): Soft labels of shape (classes, h, w).
-        size (tuple[int, int]): Height and width to upsample to.
-
-    Returns:
-        Tensor: Labels of uint8, shape ``size``.
+        size (tuple[int, int]): Height and width of the result, of uint8.
     """
     soft = F.interpolate(soft[None], size, mode='bilinear', align_corners=False)[0]
     low, high = soft.flatten(1).aminmax(dim=1)
@@ -140,9 +139,8 @@ def average_labels(
     """Average the labels of the k nearest tokens of several frames.
 
     Args:
-        similarities (Tensor): Similarities (n, h * w, k) from :func:`local_neighbours`
-            for n frames.
-        indices (Tensor): Indices (n, h * w, k) from :func:`local_neighbours`.
+        similarities (Tensor): First result of :func:`local_neighbours` for n frames.
+        indices (Tensor): Second result of :func:`local_neighbours`.
         labels (Tensor): Soft labels of at least n frames, (n, h * w, classes).
         context (list[int]): Frames to use.
         k (int): Number of neighbours over these frames. Defaults to 5.

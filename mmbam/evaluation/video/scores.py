@@ -1,4 +1,7 @@
-"""J and F, the scores of DAVIS-2017 for semi-supervised video segmentation."""
+"""J and F, the scores of DAVIS-2017 for semi-supervised video segmentation.
+
+Masks are boolean and of shape (h, w).
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,19 @@ VOID = 255
 
 
 def jaccard(result: np.ndarray, truth: np.ndarray) -> float:
-    """Compute the region similarity J, intersection over union; 1 if both are empty.
-
-    Args:
-        result (np.ndarray): Boolean mask (h, w).
-        truth (np.ndarray): Boolean mask (h, w).
-    """
+    """Compute the region similarity J, intersection over union; 1 if both are empty."""
     union = np.count_nonzero(result | truth)
     return np.count_nonzero(result & truth) / union if union else 1.0
 
 
-def boundary_f(
-    result: np.ndarray, truth: np.ndarray, tolerance: float = 0.008
-) -> float:
+def boundary_f(result: np.ndarray, truth: np.ndarray) -> float:
     """Compute the contour accuracy F, harmonic mean of boundary precision and recall.
 
-    A boundary pixel is found if the other mask has one within a disk around it. The
+    A boundary pixel is found if the other mask has one within a disk around it, whose
+    radius is 0.008 of the diagonal, rounded up to whole pixels. The
     score is 1 if neither mask has a boundary, and 0 if only one has.
-
-    Args:
-        result (np.ndarray): Boolean mask (h, w).
-        truth (np.ndarray): Boolean mask (h, w).
-        tolerance (float): Radius of the disk as a share of the image's diagonal,
-            rounded up to whole pixels. Defaults to 0.008.
     """
-    radius = math.ceil(tolerance * math.hypot(*truth.shape))
+    radius = math.ceil(0.008 * math.hypot(*truth.shape))
     edges = [boundary(mask) for mask in (result, truth)]
     counts = [np.count_nonzero(edge) for edge in edges]
     if not all(counts):
@@ -56,14 +47,9 @@ def boundary_f(
 
 
 def boundary(mask: np.ndarray) -> np.ndarray:
-    """Find the pixels that differ from their right, lower or lower-right neighbour.
+    """Mark by 1 what differs from its right, lower or lower-right neighbour.
 
-    Args:
-        mask (np.ndarray): Boolean mask (h, w).
-
-    Returns:
-        np.ndarray: Map of uint8 (h, w), 1 on the boundary. The last row and column
-        have no lower and right neighbours.
+    The last row and column have no lower and right neighbours.
     """
     edge = np.zeros(mask.shape, np.uint8)
     edge[:, :-1] |= mask[:, :-1] ^ mask[:, 1:]
@@ -73,15 +59,11 @@ def boundary(mask: np.ndarray) -> np.ndarray:
 
 
 def statistics(values: np.ndarray) -> dict[str, float]:
-    """Compute mean, recall and decay of an object's scores over the frames.
+    """Compute mean, recall and decay of an object's scores over the frames in order.
 
-    Args:
-        values (np.ndarray): Scores of the frames in order, at least one.
-
-    Returns:
-        dict[str, float]: ``mean``; ``recall``, the share of frames above 0.5; and
-        ``decay``, the mean of the first quarter minus the mean of the last. As in the
-        official toolkit, neighbouring quarters share one frame.
+    Recall is the share of frames above 0.5, decay the mean of the first quarter minus
+    the mean of the last. As in the official toolkit, neighbouring quarters share one
+    frame.
     """
     values = np.asarray(values, float)
     if values.size == 0:
@@ -130,10 +112,7 @@ def object_scores(
 
 
 def mean_scores(objects: Iterable[dict]) -> dict[str, float]:
-    """Average over all objects of all sequences, in per cent.
-
-    Args:
-        objects (Iterable[dict]): Results of :func:`object_scores`.
+    """Average results of :func:`object_scores` over all objects, in per cent.
 
     Returns:
         dict[str, float]: ``J&F``, the mean of the two means, and ``J mean``,

@@ -12,21 +12,12 @@ from mmbam.utils.errors import InputError
 
 
 def input_size(height: int, width: int, size: int, patch: int) -> tuple[int, int]:
-    """Choose the size at which a network sees a frame.
+    """Choose the height and width at which a network sees a frame.
 
     As in DINO's protocol, the longer side is cut down to a multiple of 64: a frame of
     480 x 854 pixels becomes 480 x 832. It becomes a multiple of the patch size instead
     if that does not divide 64, or if the cut would squeeze a small frame by more than a
-    seventh.
-
-    Args:
-        height (int): Height of the frame.
-        width (int): Width of the frame.
-        size (int): Shorter side to aim for; rounded down to a multiple of ``patch``.
-        patch (int): Side of the network's patches.
-
-    Returns:
-        tuple[int, int]: Height and width.
+    seventh. The shorter side is ``size``, rounded down to a multiple of ``patch``.
     """
     if size < patch:
         raise InputError(
