@@ -22,6 +22,9 @@ TRANSFORMS = root.Registry(
 HOOKS = root.Registry(
     'hook', scope='mmbam', parent=root.HOOKS, locations=['mmbam.engine']
 )
+LOOPS = root.Registry(
+    'loop', scope='mmbam', parent=root.LOOPS, locations=['mmbam.engine']
+)
 OPTIM_WRAPPERS = root.Registry(
     'optim_wrapper',
     scope='mmbam',

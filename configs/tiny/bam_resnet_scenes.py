@@ -31,7 +31,7 @@ model = dict(
 jitter = dict(strength=(0.4, 0.4, 0.0, 0.0), gray=0.0)
 train_pipeline = [
     dict(type='mmbam.SeedBySample'),
-    dict(type='LoadImageFromFile'),
+    dict(type='mmbam.LoadImage'),
     dict(
         type='mmbam.MultiCrop',
         # The areas of ImageNet's views, with less blur for such small images.

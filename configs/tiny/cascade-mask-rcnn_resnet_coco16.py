@@ -38,8 +38,10 @@ model = dict(
 
 resize = dict(type='Resize', scale=(320, 320), keep_ratio=True)
 train_pipeline = list(_base_.train_pipeline)
+train_pipeline[0] = dict(type='mmbam.LoadImage')
 train_pipeline[2] = resize
 test_pipeline = list(_base_.test_pipeline)
+test_pipeline[0] = dict(type='mmbam.LoadImage', max_errors=0)
 test_pipeline[1] = resize
 
 first16 = dict(

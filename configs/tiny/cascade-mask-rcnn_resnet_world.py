@@ -71,13 +71,14 @@ model = dict(
 )
 
 train_pipeline = [
-    dict(type='LoadImageFromFile'),
+    dict(type='mmbam.LoadImage'),
     dict(type='LoadAnnotations', with_bbox=True, with_mask=True),
     dict(type='Resize', scale=(128, 128), keep_ratio=True),
     dict(type='RandomFlip', prob=0.5),
     dict(type='PackDetInputs'),
 ]
 test_pipeline = list(_base_.test_pipeline)
+test_pipeline[0] = dict(type='mmbam.LoadImage', max_errors=0)
 test_pipeline[1] = dict(type='Resize', scale=(128, 128), keep_ratio=True)
 
 world = dict(data_root=data_root, metainfo=dict(classes=classes))

@@ -30,7 +30,7 @@ model = dict(
 )
 
 train_pipeline = [
-    dict(type='LoadImageFromFile'),
+    dict(type='mmbam.LoadImage'),
     dict(type='LoadAnnotations'),
     dict(
         type='RandomResize', scale=(480, 360), ratio_range=(0.5, 1.0), keep_ratio=True
@@ -41,7 +41,7 @@ train_pipeline = [
     dict(type='PackSegInputs'),
 ]
 test_pipeline = [
-    dict(type='LoadImageFromFile'),
+    dict(type='mmbam.LoadImage', max_errors=0),
     dict(type='Resize', scale=(320, 240), keep_ratio=True),
     dict(type='LoadAnnotations'),
     dict(type='PackSegInputs'),

@@ -10,7 +10,7 @@ import torch
 import torch.multiprocessing as mp
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         return s.getsockname()[1]
@@ -49,7 +49,7 @@ def run_ranks(fn: Callable, world_size: int, *args: Any) -> list[Any]:
     queue = context.SimpleQueue()
     processes = mp.spawn(
         _rank_main,
-        (fn, world_size, _free_port(), args, queue),
+        (fn, world_size, free_port(), args, queue),
         nprocs=world_size,
         join=False,
     )

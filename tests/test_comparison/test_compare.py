@@ -269,7 +269,7 @@ def test_data_may_be_split_or_labelled_elsewhere(data, tmp_path):
         (dict(), 'epochs=None'),
         (dict(epochs=1, minutes=1), 'minutes=1'),
         (dict(epochs=0), 'epochs must be at least 1'),
-        (dict(minutes=0), 'minutes must be above 0'),
+        (dict(minutes=0), 'minutes must be a finite number above 0'),
         (dict(epochs=1, batch_size=1), 'batch_size'),
     ],
 )

@@ -17,6 +17,8 @@ from mmpretrain.structures import DataSample
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from mmbam.models import FrozenTeacher
+
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted(
     path.relative_to(ROOT / 'configs').as_posix()
@@ -59,13 +61,16 @@ def move(model: BaseModel) -> None:
     model._set_device(GPU)  # of the preprocessor
 
 
-def fake_loss(path: Path) -> torch.Tensor:
+def fake_loss(path: Path, **changes) -> torch.Tensor:
     """The loss of a recipe on the fake GPU, in mixed precision."""
     cfg = Config.fromfile(path)
+    cfg.model.update(changes)
     init_default_scope('mmpretrain')
-    if 'checkpoint' in (cfg.model.get('teacher') or {}):
-        cfg.model.teacher.checkpoint = None
-    model = MODELS.build(dict(cfg.model, data_preprocessor=cfg.data_preprocessor))
+    model = dict(cfg.model, data_preprocessor=cfg.data_preprocessor)
+    if 'checkpoint' in (model.get('teacher') or {}):
+        # A network instead of a config: the file with its weights is not there.
+        model['teacher'] = FrozenTeacher(MODELS.build(model['teacher'].backbone))
+    model = MODELS.build(model)
     model.train()
     with FakeTensorMode():
         move(model)
@@ -82,6 +87,8 @@ def fake_loss(path: Path) -> torch.Tensor:
 def fake_cuda(monkeypatch):
     """Let torch believe in a GPU; fake tensors never ask it to compute."""
     monkeypatch.setattr(torch.cuda, '_lazy_init', lambda: None)
+    # The backward pass wants a thread for a real device; the loss has one inside.
+    monkeypatch.setattr(torch.Tensor, 'backward', lambda *_, **__: None)
     # Only shapes matter: leave the weights as they are allocated.
     for name in ('uniform_', 'normal_'):
         monkeypatch.setattr(torch.Tensor, name, lambda weight, *_, **__: weight)
@@ -102,3 +109,20 @@ def test_a_tensor_on_the_cpu_is_found(monkeypatch):
     )
     with pytest.raises(RuntimeError, match='found at least two devices|cuda:0, cpu'):
         fake_loss(ROOT / 'configs/bam/vit-s16_300e.py')
+
+
+def test_micro_batches_restore_the_random_states_of_the_gpu(monkeypatch):
+    from mmbam.models import micro_batches
+
+    devices = []
+    plain = micro_batches.checkpoint
+
+    def spy(function, *args, **kwargs):
+        # Checkpointing looks at the tensors among its arguments for devices.
+        devices.extend(a.device for a in args if isinstance(a, torch.Tensor))
+        return plain(function, *args, **kwargs)
+
+    monkeypatch.setattr(micro_batches, 'checkpoint', spy)
+    path = ROOT / 'configs/bam/vit-s16_1gpu_300e.py'
+    assert fake_loss(path, micro_batch_size=2).device == GPU
+    assert devices == [GPU] * 4  # two micro-batches of two sizes

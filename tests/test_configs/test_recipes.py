@@ -46,6 +46,9 @@ def shrink(cfg: Config, images: Path) -> None:
     """Six images, small views, a narrow projector, two steps, no waiting."""
     loader = cfg.train_dataloader
     loader.update(batch_size=3, num_workers=0, persistent_workers=False)
+    loader.pop('prefetch_factor', None)  # of workers
+    if 'micro_batch_size' in cfg.model:
+        cfg.model.micro_batch_size = 2
     loader.dataset.data_root = str(images)
     if loader.dataset.type == 'CustomDataset':
         loader.dataset.data_root = str(images / 'train')
@@ -109,6 +112,15 @@ def test_recipes_say_what_the_paper_says():
     resnet = Config.fromfile(ROOT / 'configs/bam/r50_300e.py')
     assert resnet.optim_wrapper.optimizer.lr == pytest.approx(0.3 * 4096 / 256)
     assert resnet.optim_wrapper.optimizer.weight_decay == 1e-6
+
+
+def test_one_gpu_sees_the_batch_of_sixteen():
+    one = Config.fromfile(ROOT / 'configs/bam/vit-s16_1gpu_300e.py')
+    assert one.train_dataloader.batch_size == one.auto_scale_lr.base_batch_size == 4096
+    sixteen = Config.fromfile(ROOT / 'configs/bam/vit-s16_300e.py')
+    assert one.model.pop('micro_batch_size') == 64
+    assert one.model == sixteen.model
+    assert one.optim_wrapper == sixteen.optim_wrapper
 
 
 def test_the_views_are_those_of_the_release():

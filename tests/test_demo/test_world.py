@@ -22,7 +22,6 @@ from mmbam.demo.world import (
     photographs,
 )
 from mmbam.demo.world.scenes import draw_scene, draw_video
-from mmbam.demo.world.sheets import draw_patches, draw_scenes, draw_videos
 from mmbam.utils.errors import InputError
 
 SMALL = dict(
@@ -362,12 +361,3 @@ def test_wrong_settings_are_refused_by_name(tmp_path, wrong):
     with pytest.raises(InputError, match=f'^{next(iter(wrong))} must be'):
         make_world(tmp_path / 'w', **{**SMALL, **wrong})
     assert not (tmp_path / 'w').exists()
-
-
-def test_contact_sheets_are_drawn(world, tmp_path):
-    draw_patches(world['imagenet'], tmp_path / 'patches.png', columns=2)
-    draw_scenes(world['coco'], tmp_path / 'scenes.png', count=2)
-    draw_videos(world['davis'], tmp_path / 'videos.png', videos=1, columns=3)
-    for name in ('patches', 'scenes', 'videos'):
-        with Image.open(tmp_path / f'{name}.png') as picture:
-            assert len(np.unique(np.asarray(picture.convert('L')))) > 100

@@ -56,7 +56,8 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     data = made_features()
     whole = knn_predict(*data[:3], k=20)
     monkeypatch.setattr(knn, '_TRAIN_CHUNK', 13)  # fewer than k samples in a block
-    assert torch.equal(knn_predict(*data[:3], k=20, chunk_size=4), whole)
+    monkeypatch.setattr(knn, '_TEST_CHUNK', 4)
+    assert torch.equal(knn_predict(*data[:3], k=20), whole)
 
 
 def test_the_length_of_a_feature_does_not_count():

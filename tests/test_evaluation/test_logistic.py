@@ -103,7 +103,7 @@ def test_bad_input_is_named():
     train, val, test = made()
     with pytest.raises(ValueError, match='l2_values.*-1'):
         logistic_probe(train, val, test, [-1.0])
-    with pytest.raises(ValueError, match='val must.*60 features and 3 labels'):
+    with pytest.raises(ValueError, match='val set.*60 features and 3 labels'):
         logistic_probe(train, (val[0], val[1][:3]), test)
     with pytest.raises(ValueError, match='at least 2 classes, but got 1'):
         fit_logistic(train[0], torch.zeros(120, dtype=torch.long), 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 
 import pytest
@@ -29,8 +30,8 @@ def root(tmp_path_factory):
     (root / 'empty').mkdir()
     (root / 'texts' / 'a').mkdir(parents=True)
     (root / 'texts' / 'a' / 'note.txt').write_text('no image')
-    (root / 'broken' / 'a').mkdir(parents=True)
-    (root / 'broken' / 'a' / 'image.png').write_bytes(b'no image')
+    shutil.copytree(root / 'test', root / 'broken')
+    (root / 'broken' / 'class0' / '000.png').write_bytes(b'no image')
     make_folders(root / 'one', train=1, test=1)
     (root / 'damaged.pth').write_bytes(b'no checkpoint')
     half = load_training_checkpoint(weights)
@@ -118,7 +119,7 @@ def test_a_class_without_images(root, command):
 def test_an_image_that_cannot_be_read(root, command, workers):
     sentence = said(root, f'{command} --num-workers {workers}')
     assert '1 image cannot be read and max_errors=0 allows 0' in sentence
-    image = f'{root}/broken/a/image.png'
+    image = f'{root}/broken/class0/000.png'
     assert sentence.endswith(f': {image} (ValueError: this is no image)')
 
 
@@ -189,7 +190,7 @@ def test_a_missing_split_file(root, command):
         ('knn.py $/gone.py $/weights.pth', '/gone.py'),
         ('draw_attention.py $/gone.py $/weights.pth $/train', '/gone.py'),
         ('cluster.py ^ --seed=-1', 'seed=-1'),
-        ('cluster.py ^ --num-classes 2 --draws=1 --out=$/gone/out.json', '/gone/out'),
+        ('cluster.py ^ --num-classes 2 --draws=1 --out=$/train.py/a', '/train.py/a'),
         ('draw_similarities.py ^ --seed=-1', 'Seed must be'),
         (
             'draw_crops.py ^ --images $/train --coco $/train.py --out $/a.png',
@@ -197,8 +198,8 @@ def test_a_missing_split_file(root, command):
         ),
         ('cluster.py ^ --num-classes 4', 'one is 4'),
         ('cluster.py ^ --draws=0', 'draws must be at least 1'),
-        ('draw_attention.py ^ $/broken', '/broken/a/image.png'),
-        ('draw_crops.py ^ --images $/broken', '/broken/a/image.png'),
+        ('draw_attention.py ^ $/broken', '/broken/class0/000.png'),
+        ('draw_crops.py ^ --images $/broken', '/broken/class0/000.png'),
         ('draw_crops.py ^', 'No transform'),
         ('train.py $/pretrained.py --cfg-options custom_hooks.0.source=x', 'source'),
         (
@@ -213,11 +214,14 @@ def test_other_mistakes(root, command, sentence):
 
 
 def test_a_bug_keeps_its_traceback(root, monkeypatch):
-    # An argument that a class does not have is no file that a user mixed up.
-    option = 'train_dataloader.dataset.no_such_argument=1'
-    with pytest.raises(TypeError, match='no_such_argument'):
-        arguments = ('--work-dir', root / 'work_dir', '--cfg-options', option)
-        run_tool('train.py', root / 'train.py', *arguments)
+    def broken(*_, **__):
+        return None.no_such_attribute
+
+    with monkeypatch.context() as patch:
+        patch.setattr('mmpretrain.models.ImageClassifier.__init__', broken)
+        with pytest.raises(AttributeError, match='no_such_attribute'):
+            arguments = ('--work-dir', root / 'work_dir')
+            run_tool('train.py', root / 'train.py', *arguments)
 
     weights = root / 'weights.pth'
     monkeypatch.setattr('mmbam.evaluation.knn_accuracy', lambda *_, **__: int('x'))

@@ -152,7 +152,10 @@ def test_clustering_draws_what_cluster_wrote(made):
         ('draw_similarities.py {cfg} {root}/bad.pth', 'does not fit'),
         ('draw_similarities.py {cfg} {ckpt} --projector', 'no model.neck'),
         ('draw_similarities.py {views} {ckpt} --images={root}/empty', 'per class'),
-        ('draw_similarities.py {views} {ckpt} --tau=0', 'tau must be positive'),
+        (
+            'draw_similarities.py {views} {ckpt} --tau=0',
+            'tau must be a finite number above 0',
+        ),
         ('draw_similarities.py {cfg} {ckpt}', 'gives one'),
         ('draw_entropies.py {root}/empty', 'holds no vis_data/scalars.json'),
         ('draw_clustering.py {root}/bad.png', 'NAME=JSON'),

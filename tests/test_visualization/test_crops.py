@@ -45,9 +45,10 @@ def test_both_kinds_of_crops_differ_in_place_alone(images, monkeypatch):
         return windows[-1]
 
     monkeypatch.setattr(crops, 'sample_window', sample_window)
-    box, areas = (0.0, 0.0, 0.2, 0.2), [(0.05, 0.25)] * 8
+    monkeypatch.setattr(crops, 'AREAS', [(0.05, 0.25)] * 8)
+    box = (0.0, 0.0, 0.2, 0.2)
     for place in (None, box):
-        shown = crops._cut(images[0], areas, place, 0.6, seed=1)
+        shown = crops._cut(images[0], place, seed=1)
         assert len(shown) == 8
     random, contrastive = np.array(windows[:8]), np.array(windows[8:])
     np.testing.assert_array_equal(random[:, 2:], contrastive[:, 2:])

@@ -75,20 +75,19 @@ def test_text_is_escaped_wherever_it_stands(tmp_path, pictures):
 
 
 @pytest.mark.parametrize(
-    'best, expected',
+    'mark, expected',
     [
-        ('max', {(2, 1), (0, 2), (1, 2), (1, 3)}),
-        ('min', {(0, 1), (2, 2), (0, 3)}),
-        (None, set()),
+        (True, {(2, 1), (0, 2), (1, 2), (1, 3)}),
+        (False, set()),
     ],
 )
-def test_the_best_number_of_each_column_is_marked(tmp_path, best, expected):
+def test_the_best_number_of_each_column_is_marked(tmp_path, mark, expected):
     rows = [
         ['raw pixels', 10.0, 50.04, (20.0, 9.0), 'x'],
         ['random', None, 50.01, (30.0, 1.0), 'y'],
         ['trained', 20, 40.0, float('nan'), 'z'],
     ]
-    table = Table(['features', 'a', 'b', 'c', 'd'], rows, best=best)
+    table = Table(['features', 'a', 'b', 'c', 'd'], rows, mark_best=mark)
     assert table.best_cells() == expected
     write_page(tmp_path / 'page.html', '', [Section('', [table])])
     text = (tmp_path / 'page.html').read_text(encoding='utf-8')
@@ -109,8 +108,6 @@ def test_a_single_row_has_no_best():
 def test_what_is_wrong_is_said(tmp_path, pictures):
     with pytest.raises(ValueError, match='2 cells for its 1 columns'):
         Table(['a'], [['x', 1.0]])
-    with pytest.raises(ValueError, match='best must be'):
-        Table(['a'], [], best='most')
 
     def write(picture):
         write_page(tmp_path / 'p.html', '', [Section('', [Picture(picture, '')])])
