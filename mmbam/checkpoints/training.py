@@ -10,6 +10,7 @@ that wrote or reads the file.
 from __future__ import annotations
 
 import functools
+import io
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -62,7 +63,15 @@ def use_safe_loading() -> None:
     own function stays there as ``torch.load.__wrapped__``.
     """
     torch.load = torch.serialization.load = _load
+    torch.storage._load_from_bytes = _load_from_bytes
     safetensors.torch.load_file = load_safetensors  # type: ignore[assignment]
+
+
+# Tensors arrive from another rank in a pickle, which calls this (``mmengine.dist``). No
+# unpickler of this package allows the name.
+@functools.wraps(torch.storage._load_from_bytes)
+def _load_from_bytes(content: bytes) -> Any:
+    return _load.__wrapped__(io.BytesIO(content), weights_only=False)
 
 
 @functools.wraps(torch.load)

@@ -34,6 +34,7 @@ def written(path: str | Path) -> Iterator[Path]:
     part = path.with_name(f'.{path.name}.{os.getpid()}.part{path.suffix}')
     try:
         require_writable(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield part
         os.replace(part, path)
     except InputError:
@@ -69,7 +70,7 @@ def save_tensors(content: Any, path: str | Path) -> None:
 def require_writable(path: str | Path | None, *read: str | Path | None) -> None:
     """Refuse a file to write that is a folder, or that is one of the files to read.
 
-    Makes the folder of the file if need be.
+    Writes nothing itself, so that a command can ask before it starts.
 
     Args:
         path (str | Path, optional): File to write; None is fine.
@@ -87,14 +88,13 @@ def require_writable(path: str | Path | None, *read: str | Path | None) -> None:
                     f'{str(path)!r} is read and would be overwritten: name another '
                     'file to write.'
                 )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    # The folder itself may have to be made, later and only if there is a result.
+    folder = next(place for place in path.absolute().parents if place.exists())
+    if not folder.is_dir():
         raise InputError(
-            f'{str(path)!r} cannot be written: {error.strerror}: '
-            f'{str(error.filename)!r}.'
-        ) from error
-    if not os.access(path.parent, os.W_OK):
+            f'{str(path)!r} cannot be written: {str(folder)!r} is not a folder.'
+        )
+    if not os.access(folder, os.W_OK):
         raise InputError(
-            f'{str(path)!r} cannot be written: its folder is not writable.'
+            f'{str(path)!r} cannot be written: {str(folder)!r} is not writable.'
         )

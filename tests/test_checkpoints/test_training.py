@@ -180,6 +180,13 @@ def test_every_library_loads_by_the_same_rule(tmp_path):
     assert torch.load.__wrapped__ is not torch.load, "torch's own can be reached"
 
 
+def test_tensors_of_other_ranks_still_arrive():
+    use_safe_loading()
+    sent = dict(score=torch.arange(3.0), label=torch.tensor(1))
+    got = pickle.loads(pickle.dumps(sent))  # as mmengine.dist does between ranks
+    assert torch.equal(got['score'], sent['score']) and got['label'] == 1
+
+
 def test_wrong_files_are_named(tmp_path):
     (tmp_path / 'text.pth').write_text('weights')
     torch.save(WEIGHTS, tmp_path / 'cut.pth')
