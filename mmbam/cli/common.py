@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 from mmengine.dist import is_distributed
 from torch import Tensor
@@ -22,9 +23,8 @@ from mmbam.utils.errors import ExpectedError, InputError
 from mmbam.utils.process_group import fails_first, join_group, leave_group, lost_contact
 
 
-def evaluation_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with the arguments that :class:`FrozenFeatures` reads."""
-    parser = argparse.ArgumentParser(description=description)
+def add_evaluation_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that :class:`FrozenFeatures` reads."""
     parser.add_argument('config', help='config whose model.backbone is evaluated')
     parser.add_argument('checkpoint', help="of this project, the authors' or timm")
     parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
@@ -32,6 +32,12 @@ def evaluation_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument('--batch-size', type=int, default=64)
     parser.add_argument('--num-workers', type=int, default=2)
     parser.add_argument('--cfg-options', nargs='+', action=Options, default={})
+
+
+def evaluation_parser(description: str) -> argparse.ArgumentParser:
+    """A parser with the arguments of :func:`add_evaluation_arguments`."""
+    parser = argparse.ArgumentParser(description=description)
+    add_evaluation_arguments(parser)
     return parser
 
 
@@ -39,7 +45,7 @@ class FrozenFeatures:
     """Features of a checkpoint's backbone, as the arguments of a command ask for them.
 
     Args:
-        args (argparse.Namespace): What :func:`evaluation_parser` parsed.
+        args (argparse.Namespace): Parsed arguments.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -87,7 +93,9 @@ class FrozenFeatures:
         )
 
 
-def run_command(main: Callable[[], None], join: bool = True) -> None:
+def run_command(
+    main: Callable[[], Any], join: bool = True, name: str | None = None
+) -> None:
     """Run a command on each rank that torchrun started, or alone.
 
     What the user got wrong is said in one sentence, once for all ranks. A bug keeps its
@@ -97,7 +105,10 @@ def run_command(main: Callable[[], None], join: bool = True) -> None:
         main (Callable): The command.
         join (bool): Whether to join the group of ranks before; a command that trains
             leaves that to mmengine's runner. Defaults to True.
+        name (str, optional): Name of the command in its sentences. Defaults to None,
+            the name of the script.
     """
+    name = name or os.path.basename(sys.argv[0])
     use_safe_loading()
     if join:
         join_group()
@@ -110,7 +121,7 @@ def run_command(main: Callable[[], None], join: bool = True) -> None:
             os._exit(stop.code if isinstance(stop.code, int) else 1)
         raise
     except Exception as error:
-        sentence = _sentence(error)
+        sentence = _sentence(error, name)
         if not is_distributed():
             if sentence is None:
                 raise
@@ -128,13 +139,13 @@ def run_command(main: Callable[[], None], join: bool = True) -> None:
     leave_group()
 
 
-def _sentence(error: Exception) -> str | None:
+def _sentence(error: Exception, name: str) -> str | None:
     """What to tell the user of an error that is no bug, or None for a bug."""
     expected = isinstance(error, ExpectedError)
     if expected or (isinstance(error, OSError) and _is_of_named_file(error)):
-        return f'{os.path.basename(sys.argv[0])}: {error}'
+        return f'{name}: {error}'
     lost = lost_contact(error)
-    return f'{os.path.basename(sys.argv[0])}: {lost}' if lost else None
+    return f'{name}: {lost}' if lost else None
 
 
 def _is_of_named_file(error: OSError) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+
 from mmengine.dist import is_main_process
 
-from mmbam.cli.common import FrozenFeatures, evaluation_parser, run_command
 from mmbam.evaluation import knn_accuracy
 from mmbam.evaluation.knn import check_votes
 from mmbam.evaluation.loaders import build_dataset, require_comparable
 
+from .common import FrozenFeatures, add_evaluation_arguments
 
-def main() -> None:
-    parser = evaluation_parser(__doc__)
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_evaluation_arguments(parser)
     parser.add_argument('--train', metavar='DIR', help='class folders to search')
     parser.add_argument('--test', metavar='DIR', help='class folders to classify')
     parser.add_argument(
@@ -33,7 +36,9 @@ def main() -> None:
         default=1.0,
         help='share of the training set to search (default: 1.0)',
     )
-    args = parser.parse_args()
+
+
+def run(args: argparse.Namespace) -> None:
     for k in args.k:
         check_votes(k, args.temperature)
     features = FrozenFeatures(args)
@@ -50,7 +55,3 @@ def main() -> None:
         )
         if is_main_process():
             print(f'{k}-NN: top-1 {accuracy["top1"]:.2f}, top-5 {accuracy["top5"]:.2f}')
-
-
-if __name__ == '__main__':
-    run_command(main)

@@ -1,0 +1,5 @@
+"""``python -m mmbam`` is the command ``mmbam``."""
+
+from mmbam.cli.main import main
+
+main()
