@@ -22,9 +22,9 @@ PYTEST_ARGS ?= -n 2
 
 help:
 	@echo 'make demo    pre-train a tiny network on made images and show what it learned'
-	@echo '             (DEMO_ARGS="...": see tools/demo.py --help)'
+	@echo '             (DEMO_ARGS="...": see mmbam demo --help)'
 	@echo 'make chain   the same, then detection, segmentation and videos with the result'
-	@echo '             (CHAIN_ARGS="...": see tools/chain.py --help)'
+	@echo '             (CHAIN_ARGS="...": see mmbam chain --help)'
 	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
 	@echo 'make cross   set up both stacks; checkpoints of each resume on the other'
 	@echo 'make lint    check style and types alone'
@@ -43,10 +43,10 @@ core dense:
 	@tools/setup_env.sh $@ $(STACK) '$(VENV)' '$(PYTHON)'
 
 demo: core
-	$(RUN) tools/demo.py $(DEMO_ARGS)
+	$(RUN) -m mmbam demo $(DEMO_ARGS)
 
 chain: dense
-	$(RUN) tools/chain.py $(CHAIN_ARGS)
+	$(RUN) -m mmbam chain $(CHAIN_ARGS)
 
 test: lint
 	OMP_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)

@@ -29,8 +29,10 @@ setup(
         'Topic :: Scientific/Engineering :: Artificial Intelligence',
     ],
     packages=find_packages(include=['mmbam', 'mmbam.*']),
-    # .mim: links to configs/, tools/ and model-index.yml, where mim looks for them.
+    # .mim: links to configs/, tools/ and model-index.yml, where mmengine and mim look
+    # for them. A wheel holds the files.
     package_data={'mmbam': ['.mim/**/*', 'py.typed']},
+    entry_points={'console_scripts': ['mmbam = mmbam.cli.main:main']},
     python_requires='>=3.9',
     install_requires=[
         'jinja2',

@@ -18,7 +18,10 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser (argparse.ArgumentParser): Parser of a command.
     """
-    parser.add_argument('config', help='config whose model.backbone is used')
+    parser.add_argument(
+        'config',
+        help='config whose model.backbone is used, mmbam::NAME for one of ours',
+    )
     parser.add_argument(
         'checkpoint', help='checkpoint of this project, the authors or timm'
     )
@@ -33,7 +36,8 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         nargs='+',
         action=Options,
         default={},
-        help='settings of the config to change, as key=value',
+        metavar='KEY=VALUE',
+        help='settings of the config to change',
     )
 
 

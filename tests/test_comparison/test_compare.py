@@ -25,7 +25,7 @@ from mmbam.comparison.report import failures, own_table, quality_table
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.utils.errors import InputError
 from tests.helpers.folders import make_folders
-from tests.helpers.run import run_tool
+from tests.helpers.run import run_verb
 
 ROOT = Path(__file__).parents[2]
 # What a user writes: the model, and a few words for the report.
@@ -131,8 +131,8 @@ def test_a_method_that_fails_is_reported_and_the_rest_goes_on(finished):
 
 def test_the_command_shows_tables_and_writes_a_page(finished, data):
     _, out = finished
-    printed, error = run_tool(
-        'compare.py', data, '--methods', 'bam-teacher', 'simclr', '--epochs', 2,
+    printed, error = run_verb(
+        'compare', data, '--methods', 'bam-teacher', 'simclr', '--epochs', 2,
         '--workers', 0, '--out', out, '--size', 16, '--batch-size', 8,
         '--head-width', 16, '--local-views', 2, '--evaluations', 2,
     )  # fmt: skip
@@ -215,7 +215,7 @@ def test_an_interrupted_run_continues_and_ends_as_an_uninterrupted_one(
 def test_a_stopped_command_stops_its_run(data, tmp_path):
     arguments = ('--methods', 'simclr', '--epochs', '1000', '--size', '16')
     command = subprocess.Popen(
-        [sys.executable, ROOT / 'tools' / 'compare.py', data, *arguments]
+        [sys.executable, '-m', 'mmbam', 'compare', data, *arguments]
         + ['--batch-size', '8', '--workers', '0', '--out', tmp_path],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -292,7 +292,7 @@ def test_wrong_input_is_named_before_the_first_run(data, tmp_path):
         with pytest.raises((InputError, FileNotFoundError), match=named):
             compare(settings, methods, out=out)
     assert not out.exists()
-    _, error = run_tool(
-        'compare.py', data, '--epochs', 1, '--set', 'bum.lr=1', '--out', out
+    _, error = run_verb(
+        'compare', data, '--epochs', 1, '--set', 'bum.lr=1', '--out', out
     )
     assert 'METHOD.KEY=VALUE' in error
