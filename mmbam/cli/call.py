@@ -66,10 +66,8 @@ class _Parser(argparse.ArgumentParser):
             value = arguments.get(name)
             if value is None or value is False:
                 continue  # as if it had not been given
-            if isinstance(
-                value, dict
-            ):  # of --cfg-options, where words would lose types
-                as_they_are[name] = value
+            if isinstance(value, dict):
+                as_they_are[name] = value  # as words, options would lose their types
                 continue
             values = value if isinstance(value, (list, tuple)) else [value]
             texts = [] if value is True else [str(one) for one in values]

@@ -118,10 +118,10 @@ def _with_spread(cell: Cell) -> object:
 
 
 def run(args: argparse.Namespace) -> dict:
-    args = dict(vars(args))
-    out, methods, seeds = (args.pop(name) for name in ('out', 'methods', 'seeds'))
-    options = options_of(args.pop('set'), methods)
-    settings = Settings(options=options, **args)
+    given = dict(vars(args))
+    out, methods, seeds = (given.pop(name) for name in ('out', 'methods', 'seeds'))
+    options = options_of(given.pop('set'), methods)
+    settings = Settings(options=options, **given)
     results = compare(settings, methods, seeds, out)
     path = write_report(results, out)
     print('Shared by all:', *results['shared'], sep='\n  ')

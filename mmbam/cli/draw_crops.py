@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--size',
         type=int,
-        help='side of what the network sees in pixels; without it, that of LocalizeHook',
+        help='side of what the network sees, in pixels; without it, as in LocalizeHook',
     )
     parser.add_argument(
         '--threshold',

@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> dict:
     check_protocol(args.last, **protocol)
     require_writable(args.out / 'strips.png')
     videos = read_davis(args.root, args.split, scored)
-    _, *network = load_network(args)
-    tokens = FrameTokens(*network, args.size)
+    _, backbone, preprocessor = load_network(args)
+    tokens = FrameTokens(backbone, preprocessor, args.size)
     results = segment_videos(
         tokens, videos, args.out, args.last, scored=scored, **protocol
     )

@@ -68,8 +68,8 @@ def start(processes: int, command: Sequence[str]) -> None:
         plain_close(self, death_sig, seconds if _received else timeout)
 
     # By this name torchrun installs its handler; it knows nothing of SIGUSR1.
-    api._terminate_process_handler = _note
-    api.PContext.close = close
+    api._terminate_process_handler = _note  # type: ignore[assignment]
+    api.PContext.close = close  # type: ignore[method-assign]
     for number in SIGNALS:
         signal.signal(number, _note)
     os.environ[PARENT] = str(os.getpid())

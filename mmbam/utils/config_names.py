@@ -56,7 +56,7 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != READER:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec: ModuleSpec | None = util.find_spec(name)
         if spec is None or spec.loader is None:
             return spec

@@ -154,7 +154,7 @@ def test_running_again_starts_over_and_leaves_other_files_alone(demo):
 @pytest.mark.parametrize(
     'wrong, sentence',
     [
-        (('--epochs', 1), 2),
+        (('--epochs', 1), 'mmbam demo: epochs must be at least 2'),
         (('--patches', 4, 4), 'mmbam demo: patches must be two numbers'),
         (
             ('--patches', 32, 16),
