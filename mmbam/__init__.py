@@ -5,6 +5,7 @@ Each verb of the command ``mmbam`` is also a function of this module, as ``mmbam
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from .utils.config_names import know_names
@@ -18,14 +19,12 @@ __all__ = ['__version__']
 
 
 def __getattr__(name: str) -> Any:
-    from .cli.call import FUNCTIONS, function_of
-
-    if name not in FUNCTIONS:
+    # By name, since this module is below all rooms and cli above them.
+    call = import_module('mmbam.cli.call')
+    if name not in call.FUNCTIONS:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return function_of(name)
+    return call.function_of(name)
 
 
 def __dir__() -> list[str]:
-    from .cli.call import FUNCTIONS
-
-    return sorted({*globals(), *FUNCTIONS})
+    return sorted({*globals(), *import_module('mmbam.cli.call').FUNCTIONS})

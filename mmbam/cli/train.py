@@ -8,6 +8,7 @@ from pathlib import Path
 from mmbam.engine import launch
 from mmbam.engine.config_check import check_config
 from mmbam.engine.resuming import set_reliable
+from mmbam.engine.schedules import rescale_schedules
 from mmbam.engine.work_dir import lock_work_dir
 from mmbam.utils.process_group import was_restarted
 
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Path:
     cfg = load_run_config(args)
+    rescaled = rescale_schedules(cfg, args.config, args.cfg_options)
     if args.amp:
         launch.set_amp(cfg)
     if args.auto_scale_lr:
@@ -47,5 +49,8 @@ def run(args: argparse.Namespace) -> Path:
     check_config(cfg)
     set_reliable(cfg)
     lock_work_dir(cfg.work_dir, args.launcher)
-    launch.train(launch.build_runner(cfg))
+    runner = launch.build_runner(cfg)
+    if rescaled:
+        runner.logger.info(rescaled)
+    launch.train(runner)
     return Path(cfg.work_dir)
