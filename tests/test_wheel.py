@@ -102,15 +102,15 @@ def test_the_demo_makes_its_page(place, demo):
 
 
 def test_a_config_that_inherits_from_ours_trains_and_is_evaluated(place, mmbam, demo):
+    (place / 'data').mkdir()
+    (place / 'data/world').symlink_to(place / 'demo/world')
     (place / 'mine.py').write_text(
         "_base_ = 'mmbam::tiny/bam_resnet_32px.py'\n"
-        'train_cfg = dict(max_epochs=1)\n'
         'train_dataloader = dict(\n'
-        '    batch_size=32, num_workers=0, persistent_workers=False,\n'
-        "    dataset=dict(data_root='demo/world/imagenet'))\n"
+        '    batch_size=32, num_workers=0, persistent_workers=False)\n'
     )
-    mmbam('train', 'mine.py')
-    data = 'demo/world/imagenet'
+    mmbam('train', 'mine.py', '--cfg-options', 'train_cfg.max_epochs=1')
+    data = 'data/world/imagenet'
     folders = '--train', f'{data}/train', '--test', f'{data}/val', '--size', 32
     said = mmbam('knn', 'mine.py', 'work_dirs/mine/epoch_1.pth', *folders)
     assert '20-NN: top-1' in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,13 +9,13 @@ import numpy as np
 import torch
 from mmengine.dataset import InfiniteSampler
 from mmengine.dist import all_gather, get_rank, is_main_process
-from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmbam.models import embedding
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
+from mmbam.utils.progress import Progress
 from mmbam.utils.random import preserved_randomness
 
 
@@ -46,8 +45,8 @@ def extract_features(
         gather (bool): Whether every rank gets all features, in the order of the data
             set. If False, each rank keeps its own part, and the parts of all ranks
             hold each sample once. Defaults to True.
-        progress (bool): Whether the first rank shows a progress bar with the remaining
-            time. Defaults to True.
+        progress (bool): Whether the first rank shows how far it is, and the time left.
+            Defaults to True.
 
     Returns:
         tuple[Tensor, Tensor]: Features (N, d) in float32 and labels (N,) in int64, on
@@ -59,9 +58,7 @@ def extract_features(
 
     with frozen(backbone), preserved_randomness():
         batches = _batches_of(dataloader)
-        bar = None
-        if progress and is_main_process():
-            bar = ProgressBar(len(batches), file=sys.stdout)
+        bar = Progress(len(batches), 'Features', show=progress and is_main_process())
         features, labels = [], []
         for indices, batch in zip(batches, dataloader):
             images, batch_labels = _unpack(batch)
@@ -75,10 +72,8 @@ def extract_features(
                 )
             features.append(pooled)
             labels.append(batch_labels)
-            if bar:
-                bar.update()
-    if bar:
-        bar.file.write('\n')
+            bar.advance()
+    bar.close()
     order = torch.tensor([i for batch in batches for i in batch], dtype=torch.long)
     size = _size(dataloader)
     return _merge(torch.cat(features), torch.cat(labels), order, size, gather)

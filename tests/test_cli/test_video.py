@@ -55,7 +55,7 @@ def test_masks_in_the_official_layout_a_table_and_a_picture(made, backbone):
     for t, row in zip('72', rows, strict=True):
         scores = found['results'][t]
         assert row == [t, *(f'{scores[name]:.2f}' for name in header[1:])]
-    assert '12/12' in printed and 'ETA' in printed
+    assert 'Frames, 100 %' in printed and 's left' in printed
     assert cv2.imread(str(root / 'out/strips.png')) is not None
 
 
