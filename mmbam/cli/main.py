@@ -29,6 +29,7 @@ VERBS = {
     'compare': 'pre-train with several methods under the same conditions',
     'demo': 'pre-train a tiny network on made images, show what it learned',
     'chain': 'the demo, then detection, segmentation and videos with the result',
+    'doctor': 'versions, devices, data loading, and what the curves of a run say',
     'convert': "write a backbone under the names of another library's weights",
     'world': 'make the small world that demo and tiny configs run on',
     'split': 'write a class-balanced part of a data set as a list',

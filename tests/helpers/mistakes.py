@@ -150,6 +150,7 @@ def numbers() -> Iterator[tuple[str, str]]:
     positive = {  # integers of at least 1
         'knn ^': ('k', 'size', 'batch-size'),
         'cluster ^': ('draws', 'num-classes', 'size', 'batch-size'),
+        'linear ^': ('epochs', 'size', 'batch-size', 'devices'),
         'transfer ^ mine=$': ('size', 'batch-size'),
         'draw attention ^ $/train --out @/a.png': ('num', 'size'),
         'draw crops $/bam.py $/bam.pth --out @/c.png': ('num', 'size'),
@@ -189,6 +190,7 @@ def numbers() -> Iterator[tuple[str, str]]:
                 yield f'{command} --{option}={value}', option.replace('-', '[-_]')
     real = {
         'knn ^': ('temperature', 'fraction'),
+        'linear ^': ('base-lr',),
         'transfer ^ mine=$': ('val-fraction',),
         'draw crops $/bam.py $/bam.pth --out @/c.png': ('threshold',),
         'draw similarities $/bam.py $/bam.pth --out @/s.png': ('tau',),
@@ -473,6 +475,11 @@ def outputs() -> Iterator[tuple[str, str]]:
 def others() -> Iterator[tuple[str, str]]:
     """Data that do not belong together, and options that exclude each other."""
     yield 'knn ^ --test $/other/test', 'class'
+    yield 'linear ^ --test $/other/test', 'class'
+    yield 'linear ^ --train $/train --test $/train', '/train'
+    yield 'train mmbam::bam/gone.py', 'gone.py'
+    yield 'knn nobody::a/b.py $/weights.pth', 'nobody'
+    yield 'train $/bam.py --devices two', 'devices'
     yield 'knn ^ --train $/other/train', 'class'
     yield 'knn ^ --train $/train --test $/train', '/train'
     yield 'knn ^ --train $/test', '/test'

@@ -99,7 +99,7 @@ def test_images_come_from_a_folder_or_from_the_config(project, folder):
 def test_what_is_wrong_is_said_in_one_sentence(project):
     command = 'draw', 'crops', project / 'config.py', project / 'weights.pth'
     _, error = run_verb(*command, '--images=nowhere')
-    assert error == "draw_crops.py: There is no folder 'nowhere'."
+    assert error == "mmbam draw crops: There is no folder 'nowhere'."
     _, error = run_verb(*command, f'--coco={project / "nothing.json"}')
     assert error.startswith('mmbam draw crops: There is no folder')
     text = CONFIG.format(
