@@ -18,7 +18,7 @@ CHAIN_ARGS ?=
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chain test cross lint clean core dense
+.PHONY: help demo chain test cross lint docs clean core dense
 
 help:
 	@echo 'make demo    pre-train a tiny network on made images and show what it learned'
@@ -28,6 +28,7 @@ help:
 	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
 	@echo 'make cross   set up both stacks; checkpoints of each resume on the other'
 	@echo 'make lint    check style and types alone'
+	@echo 'make docs    build the site into work_dirs/site (open index.html)'
 	@echo 'make core    only set up what pre-training needs; all other targets set up what'
 	@echo '             they need themselves, with uv, and need only Python 3.11 and gcc'
 	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
@@ -63,6 +64,10 @@ lint: dense
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(TYPES)
+
+docs: dense
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict -q
+	@echo 'The site: work_dirs/site/index.html'
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

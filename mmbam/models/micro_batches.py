@@ -134,22 +134,27 @@ class MicroBatches:
             torch.clear_autocast_cache()
             return embed(part)
 
+        parts = [
+            (indices, start)
+            for indices in group_by_size(tensors)
+            for start in range(0, n, size)
+        ]
         latents: list[list[Tensor]] = [[] for _ in tensors]
-        for indices in group_by_size(tensors):
-            for start in range(0, n, size):
-                part = [tensors[i][start : start + size] for i in indices]
-                if again:
-                    z = checkpoint(
-                        run,
-                        on_device,
-                        part,
-                        use_reentrant=False,
-                        context_fn=lambda: (nullcontext(), self._kept_statistics()),
-                    )
-                else:
-                    z = run(on_device, part)
-                for i, rows in zip(indices, z.chunk(len(indices))):
-                    latents[i].append(rows)
+        for indices, start in parts:
+            part = [tensors[i][start : start + size] for i in indices]
+            # The backward pass begins with the last part, which is still there.
+            if again and (indices, start) != parts[-1]:
+                z = checkpoint(
+                    run,
+                    on_device,
+                    part,
+                    use_reentrant=False,
+                    context_fn=lambda: (nullcontext(), self._kept_statistics()),
+                )
+            else:
+                z = run(on_device, part)
+            for i, rows in zip(indices, z.chunk(len(indices))):
+                latents[i].append(rows)
         return torch.cat([rows for of_view in latents for rows in of_view])
 
     @torch.compiler.disable
