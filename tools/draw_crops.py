@@ -19,7 +19,7 @@ from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.errors import InputError
 from mmbam.utils.files import require_writable
 from mmbam.utils.model import frozen
-from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops
+from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops, of_whole_images
 
 
 def parse_args() -> argparse.Namespace:
@@ -73,7 +73,7 @@ def main() -> None:
         heat = heat_map(backbone, data['inputs']).cpu()
     boxes = boxes_from_heat_maps(heat, args.threshold, images.size)
     draw_crops([images.read(i)[..., ::-1] for i in shown], heat, boxes, args.out)
-    print(f'Wrote {args.out}')
+    print(f'Wrote {args.out}. {of_whole_images(boxes)}')
     if args.coco is None:
         return
     boxes, _, _ = localize(
