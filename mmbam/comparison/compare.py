@@ -16,15 +16,16 @@ from typing import Any
 import torch
 
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.utils.errors import ExpectedError, InputError
+from mmbam.utils.errors import InputError
 
 from .config import labels, shared, steps_per_epoch
 from .method import Method, load_methods
-from .plan import epochs_within
+from .plan import plan_epochs
 from .settings import Settings
 from .worker import ERROR, RESULT, write_json
 
 SETTINGS, RESULTS, PLAN = 'settings.json', 'results.json', 'plan.json'
+START = 'from mmbam.comparison.worker import main; main()'
 
 
 def compare(
@@ -76,7 +77,7 @@ def compare(
     )
     if not results['classes']:
         print(*labels(settings), flush=True)
-    plan = _plan(loaded, settings, out)
+    plan = plan_epochs(loaded, settings, out / PLAN)
     for seed in seeds:
         for method in loaded:
             folder = out / f'{method.name}_seed{seed}'
@@ -90,31 +91,6 @@ def compare(
             results['runs'].append(run)
             write_json(out / RESULTS, results)
     return results
-
-
-def _plan(methods: Sequence[Method], settings: Settings, out: Path) -> dict[str, dict]:
-    """Return the ``epochs`` of each method, or the ``error`` that came up before."""
-    if settings.epochs:
-        return {method.name: dict(epochs=settings.epochs) for method in methods}
-    file = out / PLAN
-    known = json.loads(file.read_text()) if file.is_file() else {}
-    new = [m for m in methods if 'step_seconds' not in known.get(m.name, {})]
-    if new:
-        log = out / 'plan_errors.txt'
-        given = json.dumps(asdict(settings), default=str), *(m.path for m in new)
-        code = _start('plan', log, file, *given)
-        if code:
-            raise ExpectedError(
-                f'Timing the methods ended with exit code {code}, see {log}: give '
-                'epochs in place of minutes.'
-            )
-        known = json.loads(file.read_text())
-    return {
-        method.name: dict(error=known[method.name]['error'])
-        if 'error' in known[method.name]
-        else dict(epochs=epochs_within(settings, known[method.name]['step_seconds']))
-        for method in methods
-    }
 
 
 def machine() -> str:
@@ -178,7 +154,14 @@ def _run(
     write_json(file, spec)
     (folder / ERROR).unlink(missing_ok=True)
     log = folder / 'errors.txt'
-    code = _start('worker', log, file, method.path)
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
+    with log.open('w') as stream:
+        code = subprocess.call(
+            [sys.executable, '-c', START, str(file), str(method.path)],
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)},
+            stderr=stream,
+        )
     if (folder / RESULT).is_file():
         return json.loads((folder / RESULT).read_text())
     error = f'The run ended with exit code {code}, see {log}.'
@@ -186,16 +169,3 @@ def _run(
         error = json.loads((folder / ERROR).read_text())['error']
     print(f'{title}: failed. {error}', flush=True)
     return dict(method=name, seed=seed, error=error)
-
-
-def _start(module: str, log: Path, *args: Any) -> int:
-    """Run ``main`` of a module beside this one as a process; return its exit code."""
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
-    start = f'from mmbam.comparison.{module} import main; main()'
-    with log.open('w') as stream:
-        return subprocess.call(
-            [sys.executable, '-c', start, *map(str, args)],
-            env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)},
-            stderr=stream,
-        )

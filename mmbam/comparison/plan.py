@@ -11,11 +11,8 @@ import gc
 import itertools
 import json
 import statistics
-import sys
 import time
-import traceback
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmengine.logging import MessageHub
@@ -25,7 +22,69 @@ from .method import Method, load_method
 from .settings import Settings
 from .worker import build_runner, error_text, write_json
 
-TURNS, WARM_UP, TIMED = 3, 2, 6  # turns of each method, and its steps in a turn
+TURNS, WARM_UP, TIMED = 3, 1, 3  # turns of each method, and its steps in a turn
+
+
+def plan_epochs(
+    methods: Sequence[Method], settings: Settings, file: Path
+) -> dict[str, dict]:
+    """Return the ``epochs`` of each method, or the ``error`` that its steps raised.
+
+    Args:
+        methods (Sequence[Method]): Methods of the comparison.
+        settings (Settings): Settings of the comparison.
+        file (Path): File that keeps the times. Methods that are added later are timed
+            in turns with one that is there, and scaled by its earlier time.
+    """
+    if settings.epochs:
+        return {method.name: dict(epochs=settings.epochs) for method in methods}
+    known = json.loads(file.read_text()) if file.is_file() else {}
+    timed = {method.name: method for method in methods if method.name not in known}
+    errors: dict[str, str] = {}
+    if timed:
+        reference = next(iter(known), None)
+        if reference:
+            timed[reference] = load_method(known[reference]['path'])
+        seconds, errors = _time_in_turns(timed, settings, file.parent / 'trial')
+        before = known[reference]['step_seconds'] if reference else 1.0
+        scale = before / seconds.get(reference, before) if reference else 1.0
+        for name in seconds.keys() - known.keys():
+            path = str(timed[name].path)
+            known[name] = dict(path=path, step_seconds=scale * seconds[name])
+        write_json(file, known)
+    assert settings.minutes is not None
+    epochs_per_second = 60 * settings.minutes / steps_per_epoch(settings)
+    return {
+        method.name: dict(error=errors[method.name])
+        if method.name in errors
+        else dict(
+            epochs=max(1, round(epochs_per_second / known[method.name]['step_seconds']))
+        )
+        for method in methods
+    }
+
+
+def _time_in_turns(
+    methods: dict[str, Method], settings: Settings, folder: Path
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the median seconds of a step, or the error, under each method's name."""
+    seconds: dict[str, list[float]] = {}
+    errors: dict[str, str] = {}
+    for turn in range(TURNS):
+        print(
+            f'Timing some steps of each method, turn {turn + 1} of {TURNS}', flush=True
+        )
+        for name, method in methods.items():
+            if name in errors:
+                continue
+            try:
+                times = timed_steps(method, settings, folder / name)
+                seconds.setdefault(name, []).extend(times)
+            except Exception as error:  # it is reported, and the others run on
+                errors[name] = error_text(error)
+            gc.collect()  # one model at a time in memory
+    good = seconds.keys() - errors.keys()
+    return {name: statistics.median(seconds[name]) for name in good}, errors
 
 
 def timed_steps(method: Method, settings: Settings, folder: Path) -> list[float]:
@@ -45,63 +104,3 @@ def timed_steps(method: Method, settings: Settings, folder: Path) -> list[float]
         seconds.append(now - began)
         began = now
     return seconds[WARM_UP:]
-
-
-def time_in_turns(
-    methods: Sequence[Method],
-    settings: Settings,
-    folder: Path,
-    known: Mapping[str, dict],
-) -> dict[str, dict]:
-    """Return ``step_seconds``, or the ``error``, and the ``path`` of each method.
-
-    Args:
-        methods (Sequence[Method]): Methods to time.
-        settings (Settings): Settings of the comparison.
-        folder (Path): Folder for the logs of the trials.
-        known (Mapping[str, dict]): An earlier result, or nothing. One of its methods
-            takes part again, and new times are scaled by how much slower or faster it
-            is now.
-    """
-    known = {k: v for k, v in known.items() if 'step_seconds' in v}
-    timed = {method.name: method for method in methods}
-    reference = next(iter(known), None)
-    if reference:
-        timed.setdefault(reference, load_method(known[reference]['path']))
-    seconds: dict[str, list[float]] = {name: [] for name in timed}
-    result: dict[str, dict] = {n: dict(path=str(m.path)) for n, m in timed.items()}
-    for turn in range(TURNS):
-        print(f'Timing a few steps of each method, {turn + 1} of {TURNS}', flush=True)
-        for name, method in timed.items():
-            if 'error' in result[name]:
-                continue
-            try:
-                seconds[name] += timed_steps(method, settings, folder / name)
-            except Exception as error:
-                traceback.print_exc()
-                result[name]['error'] = error_text(error)
-            gc.collect()  # one model at a time in memory
-    scale = 1.0
-    if reference and seconds[reference]:
-        scale = known[reference]['step_seconds'] / statistics.median(seconds[reference])
-    for name, of_method in result.items():
-        if 'error' not in of_method:
-            of_method['step_seconds'] = scale * statistics.median(seconds[name])
-    return {**result, **known}
-
-
-def epochs_within(settings: Settings, step_seconds: float) -> int:
-    """Return the number of epochs that comes nearest to the minutes, at least 1."""
-    assert settings.minutes is not None
-    epoch_seconds = step_seconds * steps_per_epoch(settings)
-    return max(1, round(60 * settings.minutes / epoch_seconds))
-
-
-def main() -> None:
-    """Time the methods whose configs are named, and add them to the plan."""
-    warnings.filterwarnings('ignore')  # libraries warn about one another
-    plan = Path(sys.argv[1])
-    settings = Settings(**json.loads(sys.argv[2]))
-    methods = [load_method(path) for path in sys.argv[3:]]
-    known = json.loads(plan.read_text()) if plan.is_file() else {}
-    write_json(plan, time_in_turns(methods, settings, plan.parent / 'trial', known))
