@@ -13,7 +13,6 @@ from mmbam.checkpoints import load_training_checkpoint
 from mmbam.datasets.images import read_image
 from mmbam.datasets.transforms.resize import resize_bicubic
 from mmbam.evaluation.loaders import build_dataset
-from mmbam.utils.errors import InputError
 from mmbam.visualization.figures import save_figure
 from mmbam.visualization.heatmaps import draw_heat_maps
 
@@ -44,17 +43,14 @@ def draw_course(
     lengths = dict(seconds='Seconds of training', epoch='Epochs')
     for axes, (key, by) in zip(grid.flat, itertools.product(measures, lengths)):
         for number, (name, of_method) in enumerate(runs.items()):
-            histories = [run['history'] for run in of_method]
-            # With a budget in minutes, runs may differ in their evaluations.
-            shared = min(map(len, histories))
             x, y = (
-                np.array([[point[k] for point in run[:shared]] for run in histories])
+                np.array([[point[k] for point in run['history']] for run in of_method])
                 for k in (by, key)
             )
             x, mean, spread = x.mean(axis=0), y.mean(axis=0), y.std(axis=0)
             color, style = f'C{number % 10}', '-' if number < 10 else '--'
             axes.plot(x, mean, marker='o', ls=style, color=color, label=name)
-            if len(histories) > 1:
+            if len(of_method) > 1:
                 axes.fill_between(
                     x, mean - spread, mean + spread, color=color, alpha=0.15
                 )
@@ -102,7 +98,10 @@ def read_looks(
         tuple: What the runs saved, under each title; RGB images of ``train`` and
         ``test`` under their index, in their own resolution.
     """
-    looks = {name: _read_look(folder / LOOKS) for name, folder in folders.items()}
+    looks = {
+        name: load_training_checkpoint(folder / LOOKS)
+        for name, folder in folders.items()
+    }
     datasets = settings.datasets()
     images: dict[str, dict[int, np.ndarray]] = {}
     for part, key in (('test', 'queries'), ('train', 'neighbours')):
@@ -163,13 +162,6 @@ def draw_heat(
     shown = [images[number] for number in queries]
     draw_heat_maps(shown, heat, path, 'Where the networks look')
     return True
-
-
-def _read_look(path: Path) -> dict:
-    look = load_training_checkpoint(path)
-    if not {'queries', 'neighbours', 'same', 'heat'} <= look.keys():
-        raise InputError(f'{str(path)!r} was not written by a comparison.')
-    return look
 
 
 def _square(image: np.ndarray) -> np.ndarray:
