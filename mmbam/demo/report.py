@@ -11,15 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from mmengine.runner import Runner
-from torch import Tensor, nn
+from torch import nn
 
 from mmbam.datasets.images import read_image
 from mmbam.evaluation import build_loader
 from mmbam.evaluation.accuracy import standard_error
-from mmbam.models import heat_map
-from mmbam.utils.model import frozen
 from mmbam.visualization.attention import draw_attention, look
 from mmbam.visualization.attention_histograms import (
     draw_similarities,
@@ -31,7 +28,7 @@ from mmbam.visualization.curves import draw_curves, read_run
 from mmbam.visualization.heatmaps import draw_heat_maps
 from mmbam.visualization.page import Cell, Picture, Section, Table
 
-TOP1 = 'knn/top1'
+TOP1, BAM = 'knn/top1', 'trained with BAM'
 PICTURES = tuple(
     f'{name}.png'
     for name in ('curves', 'clustering', 'similarities', 'heatmaps', 'attention')
@@ -46,8 +43,7 @@ def draw_pictures(
 
     ``start`` is the backbone before training; ``coco_root`` holds scenes to look at.
     """
-    trained = runner.model.target_backbone
-    networks = {'random network': start, 'trained with BAM': trained}
+    networks = {'random network': start, BAM: runner.model.target_backbone}
     preprocessor = runner.model.data_preprocessor
     course = read_run(runner.work_dir)
     baselines = {name: scores[name]['knn'] for name in list(scores)[:2]}
@@ -72,16 +68,19 @@ def draw_pictures(
     )
     files = sorted((Path(coco_root) / 'val2017').glob('*.jpg'))[:8]
     scenes = np.stack([read_image(file) for file in files])
+    size = min(scenes.shape[1:3])
+    gazes = {
+        name: [look(network, preprocessor, scene, size) for scene in scenes]
+        for name, network in networks.items()
+    }
     draw_heat_maps(
         scenes,
-        {name: _heat(net, preprocessor, scenes) for name, net in networks.items()},
+        {name: [gaze.mean for gaze in seen] for name, seen in gazes.items()},
         out / 'heatmaps.png',
         'Heat maps of scenes that the network was not trained on',
     )
-    size = min(scenes.shape[1:3])
-    gazes = [look(trained, preprocessor, scene, size) for scene in scenes[:4]]
-    if gazes[0].heads is not None:
-        draw_attention(gazes, out / 'attention.png')
+    if gazes[BAM][0].heads is not None:
+        draw_attention(gazes[BAM][:4], out / 'attention.png')
 
 
 def score_table(scores: Scores, tested: int, caption: str = '') -> Table:
@@ -156,11 +155,3 @@ def report_sections(
             ),
         ),
     ]
-
-
-def _heat(backbone: nn.Module, preprocessor: nn.Module, scenes: np.ndarray) -> Tensor:
-    # Preprocessors of configs expect BGR.
-    images = torch.from_numpy(scenes[..., ::-1].copy()).permute(0, 3, 1, 2)
-    with frozen(backbone):
-        data = preprocessor(dict(inputs=images, data_samples=None))
-        return heat_map(backbone, data['inputs'])

@@ -17,7 +17,7 @@ from .figures import save_figure
 
 def draw_heat_maps(
     images: Sequence[np.ndarray],
-    heat_maps: Mapping[str, Tensor],
+    heat_maps: Mapping[str, Sequence[Tensor]],
     path: str | Path,
     title: str,
 ) -> None:
@@ -25,8 +25,8 @@ def draw_heat_maps(
 
     Args:
         images (Sequence[np.ndarray]): RGB images of uint8, of any sizes.
-        heat_maps (Mapping[str, Tensor]): Heat maps (n, h', w') by the name of the
-            network, as :func:`mmbam.models.heat_map` returns them.
+        heat_maps (Mapping[str, Sequence[Tensor]]): Heat map (h', w') of each image, by
+            the name of the network.
         path (str | Path): PNG to write.
         title (str): Title of the figure.
     """
