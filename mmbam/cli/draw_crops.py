@@ -17,7 +17,7 @@ from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.errors import InputError
 from mmbam.utils.files import require_writable
 from mmbam.utils.model import frozen
-from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops
+from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops, of_whole_images
 
 from .network import add_network_arguments, load_network
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> str:
         heat = heat_map(backbone, data['inputs']).cpu()
     boxes = boxes_from_heat_maps(heat, args.threshold, images.size)
     draw_crops([images.read(i)[..., ::-1] for i in shown], heat, boxes, args.out)
-    print(f'Wrote {args.out}')
+    print(f'Wrote {args.out}. {of_whole_images(boxes)}')
     if args.coco is None:
         return args.out
     boxes, _, _ = localize(

@@ -19,6 +19,7 @@ from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
 from .figures import save_figure
+from .heatmaps import overlay_heat
 
 
 @dataclass
@@ -79,18 +80,19 @@ def draw_attention(
     path: str | Path,
     title: str = 'Attention from [cls] to the patches in the last block',
 ) -> None:
-    """Draw each image with the mean of the heads and every head beside it.
+    """Draw each image, the mean of the heads over it and alone, and every head.
 
     ``gazes`` are results of :func:`look` for one network. A map is shown in its own
-    resolution, from 0 (a heat map: from its smallest value) to its largest value.
+    resolution, from 0 (a heat map: from its smallest value) to its largest value; over
+    the image it is smoothed.
     """
     if not gazes:
         raise InputError('There are no images to draw the attention of.')
     heads = 0 if gazes[0].heads is None else len(gazes[0].heads)
     # Up to six heads fill one row; more fill two rows beside a larger image.
     rows = 1 if heads <= 6 else 2
-    columns = 2 * rows + math.ceil(heads / rows)
-    cell = 1.9 if rows == 1 else 1.45
+    columns = 3 * rows + math.ceil(heads / rows)
+    cell = 1.6 if rows == 1 else 1.2
     # Rows are as high as their images, up to a limit, plus room for the text.
     ratios = [min(g.image.shape[0] / g.image.shape[1], 1.5) for g in gazes]
     heights = [cell * ratio + 0.25 for ratio in ratios for _ in range(rows)]
@@ -102,17 +104,19 @@ def draw_attention(
     panels = []
     for number, gaze in enumerate(gazes):
         block = slice(rows * number, rows * (number + 1))
-        axes = figure.add_subplot(grid[block, :rows])
-        axes.imshow(gaze.image)
-        axes.set_xlabel(_label(gaze, 22 * rows), fontsize=8)
-        images = [(axes, 'image')]
-        axes = figure.add_subplot(grid[block, rows : 2 * rows])
-        panels.append((axes, _show_map(axes, gaze.mean, gaze.image, bool(heads))))
-        images.append((axes, f'mean of {heads} heads' if heads else 'heat map'))
+        large = [
+            figure.add_subplot(grid[block, rows * k : rows * (k + 1)]) for k in range(3)
+        ]
+        large[0].imshow(gaze.image)
+        large[0].set_xlabel(_label(gaze, int(14 * cell * rows)), fontsize=8)
+        overlay_heat(large[1], gaze.image, gaze.mean)
+        panels.append((large[2], _show_map(large[2], gaze.mean, gaze.image, not heads)))
+        mean = f'mean of {heads} heads' if heads else 'heat map'
+        images = [*zip(large, ('image', 'over the image', mean))]
         for k, head in enumerate(() if gaze.heads is None else gaze.heads):
-            row, column = divmod(k, columns - 2 * rows)
-            axes = figure.add_subplot(grid[block.start + row, 2 * rows + column])
-            panels.append((axes, _show_map(axes, head, gaze.image, True)))
+            row, column = divmod(k, columns - 3 * rows)
+            axes = figure.add_subplot(grid[block.start + row, 3 * rows + column])
+            panels.append((axes, _show_map(axes, head, gaze.image)))
             images.append((axes, f'head {k + 1}'))
         for axes, name in images:
             axes.set(xticks=[], yticks=[])
@@ -147,8 +151,8 @@ def _label(gaze: Gaze, length: int) -> str:
     return f'{name}\n{width} x {height} px'.strip()
 
 
-def _show_map(axes, values: Tensor, image: np.ndarray, from_zero: bool):
-    low = 0.0 if from_zero else float(values.min())
+def _show_map(axes, values: Tensor, image: np.ndarray, from_lowest: bool = False):
+    low = float(values.min()) if from_lowest else 0.0
     span = float(values.max()) - low
     scaled = (values.float().numpy() - low) / (span or 1.0)
     height, width = image.shape[:2]
