@@ -488,6 +488,12 @@ def test_recipes_are_ibots_around_the_task_layers_of_the_paper():
     scales = coco.multi_scale.scales
     assert scales[0] == (480, 1333) and scales[-1] == (800, 1333)
 
+    (choice,) = (s for s in coco.train_pipeline if s.type == 'RandomChoice')
+    first, crop, second = choice.transforms[1]
+    assert choice.transforms[0] == [second] and second.scales == scales
+    assert first.scales == [(400, 1333), (500, 1333), (600, 1333)]
+    assert crop.crop_size == (384, 600)
+
     ade = read('benchmarks/ade20k/vit-b16_upernet_160k.py')
     assert ade.optim_wrapper.optimizer == dict(type='AdamW', lr=8e-5, weight_decay=0.05)
     assert ade.optim_wrapper.paramwise_cfg.layer_decay_rate == 0.65

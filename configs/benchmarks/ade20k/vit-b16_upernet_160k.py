@@ -18,9 +18,9 @@ _base_ = [
 data_preprocessor = dict(size=(512, 512))
 model = dict(
     data_preprocessor=data_preprocessor,
-    # mmpretrain's VisionTransformer with the final norm on every map. As in fine-tuning,
-    # positions and patch projection are trained. It resizes the 14 x 14 positions of
-    # pre-training to the size of every batch.
+    # mmpretrain's VisionTransformer with the final norm on every map. Positions and
+    # patch projection are trained, as in fine-tuning. It resizes the 14 x 14 positions
+    # of pre-training to the size of every batch.
     backbone=dict(
         _delete_=True,
         type='mmbam.NormedMapsViT',

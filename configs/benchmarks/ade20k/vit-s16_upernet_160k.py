@@ -12,6 +12,4 @@ model = dict(
     auxiliary_head=dict(in_channels=384),
 )
 
-optim_wrapper = dict(
-    optimizer=dict(lr=3e-5), paramwise_cfg=dict(layer_decay_rate=0.9)
-)
+optim_wrapper = dict(optimizer=dict(lr=3e-5), paramwise_cfg=dict(layer_decay_rate=0.9))

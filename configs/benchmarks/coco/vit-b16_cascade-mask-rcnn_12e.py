@@ -83,8 +83,7 @@ train_pipeline = [
             [
                 dict(
                     type='RandomChoiceResize',
-                    # DETR does not limit the longer side here. No image reaches 4200.
-                    scales=[(400, 4200), (500, 4200), (600, 4200)],
+                    scales=[(400, 1333), (500, 1333), (600, 1333)],
                     keep_ratio=True,
                 ),
                 dict(

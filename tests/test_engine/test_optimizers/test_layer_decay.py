@@ -79,7 +79,7 @@ def test_only_matrices_and_kernels_decay(config):
     }
     assert decays['backbone.layers.0.attn.qkv.weight'] == 0.05
     assert decays['backbone.patch_embed.projection.weight'] == 0.05
-    for name in ('cls_token', 'pos_embed', 'layers.0.ln1.weight', 'layers.1.attn.proj.bias'):
+    for name in ('cls_token', 'pos_embed', 'layers.0.ln1.weight', 'layers.1.ln2.bias'):
         assert decays[f'backbone.{name}'] == 0.0
     heads = {name: v for name, v in decays.items() if not name.startswith('backbone')}
     flat = {name for name in heads if name.endswith('.bias') or '.bn.' in name}
