@@ -20,6 +20,11 @@ warnings.filterwarnings('ignore', message='Fail to import')
 
 from mmbam.cli.common import run_command  # noqa: E402
 from mmbam.comparison import Settings, compare, method_names  # noqa: E402
+from mmbam.comparison.ablations import (  # noqa: E402
+    ablation_table,
+    ablations,
+    write_ablations,
+)
 from mmbam.comparison.compare import RESULTS  # noqa: E402
 from mmbam.comparison.report import (  # noqa: E402
     cost_table,
@@ -53,6 +58,11 @@ def parse_args() -> argparse.Namespace:
         default=['bam', 'simclr', 'mocov3'],
         metavar='METHOD',
         help='names of configs in configs/compare, or paths of your own configs',
+    )
+    parser.add_argument(
+        '--ablations',
+        action='store_true',
+        help="run the rows of the paper's Table 1 in place of --methods",
     )
     parser.add_argument(
         '--seeds', nargs='+', type=int, default=[0], help='seeds of each method'
@@ -129,6 +139,8 @@ def _with_spread(cell: Cell) -> object:
 def main() -> None:
     args = vars(parse_args())
     out, methods, seeds = (args.pop(name) for name in ('out', 'methods', 'seeds'))
+    table1 = args.pop('ablations')
+    methods = ablations() if table1 else methods
     options = options_of(args.pop('set'), methods)
     settings = Settings(options=options, **args)
     results = compare(settings, methods, seeds, out)
@@ -140,6 +152,10 @@ def main() -> None:
     for sentence in failures(results):
         print(f'Failed: {sentence}')
     print(f'Page: {path.resolve()}\nFigures: {(path.parent / RESULTS).resolve()}')
+    if table1:
+        page = write_ablations(results, out)
+        show('Table 1 of the paper at small scale', ablation_table(results, out))
+        print(f'Table 1: {page.resolve()}')
 
 
 def stop(number: int, frame) -> None:
