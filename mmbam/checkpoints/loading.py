@@ -21,7 +21,8 @@ def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -
 
     The weights of the backbone and those in the file must have the same names and
     shapes; otherwise nothing is loaded. Heads, necks and projectors in the file are
-    ignored. Position embeddings of another grid are resized.
+    ignored, and so is the final norm for a ViT that was built without one
+    (``final_norm=False``). Position embeddings of another grid are resized.
 
     Args:
         backbone (nn.Module): A backbone of mmpretrain or timm.
@@ -39,7 +40,7 @@ def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -
     fitted = {}
     for name, value in weights.items():
         place = places.get(to_timm(name), name)
-        if place not in expected and is_head(to_timm(name)):
+        if place not in expected and _not_needed(to_timm(name), backbone):
             continue
         if place in expected and place.split('.')[-1] == 'pos_embed':
             value = _fit_position_embedding(value, expected[place], backbone)
@@ -77,6 +78,12 @@ def require_fit(
             f'The weights in {str(path)!r} are not those of the '
             f'{type(model).__name__} in the config; {differences}.'
         )
+
+
+def _not_needed(name: str, backbone: nn.Module) -> bool:
+    """Whether a backbone may do without a weight, by the weight's name in timm."""
+    without_norm = getattr(backbone, 'final_norm', True) is False
+    return is_head(name) or (without_norm and name.startswith('norm.'))
 
 
 def _differences(weights: dict[str, Tensor], expected: dict[str, Tensor]) -> str:

@@ -14,6 +14,11 @@ from pathlib import Path
 from mmengine.config import DictAction
 
 from mmbam.comparison import Settings, compare, method_names
+from mmbam.comparison.ablations import (
+    ablation_table,
+    ablations,
+    write_ablations,
+)
 from mmbam.comparison.compare import RESULTS
 from mmbam.comparison.report import (
     cost_table,
@@ -45,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=['bam', 'simclr', 'mocov3'],
         metavar='METHOD',
         help='names of configs in configs/compare, or paths of your own configs',
+    )
+    parser.add_argument(
+        '--ablations',
+        action='store_true',
+        help="run the rows of the paper's Table 1 in place of --methods",
     )
     parser.add_argument(
         '--seeds', nargs='+', type=int, default=[0], help='seeds of each method'
@@ -120,6 +130,8 @@ def _with_spread(cell: Cell) -> object:
 def run(args: argparse.Namespace) -> dict:
     given = dict(vars(args))
     out, methods, seeds = (given.pop(name) for name in ('out', 'methods', 'seeds'))
+    table1 = given.pop('ablations')
+    methods = ablations() if table1 else methods
     options = options_of(given.pop('set'), methods)
     settings = Settings(options=options, **given)
     results = compare(settings, methods, seeds, out)
@@ -131,4 +143,8 @@ def run(args: argparse.Namespace) -> dict:
     for sentence in failures(results):
         print(f'Failed: {sentence}')
     print(f'Page: {path.resolve()}\nFigures: {(path.parent / RESULTS).resolve()}')
+    if table1:
+        page = write_ablations(results, out)
+        show('Table 1 of the paper at small scale', ablation_table(results, out))
+        print(f'Table 1: {page.resolve()}')
     return results

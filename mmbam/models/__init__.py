@@ -5,6 +5,7 @@ from mmbam.datasets.boxes import boxes_from_heat_maps
 from .backbones.anatomy import attention_maps, embedding, heat_map, pool_features
 from .backbones.caformer import CAFormer
 from .backbones.cls_vit import ClsViT
+from .backbones.normed_maps_vit import NormedMapsViT
 from .bam import BAM
 from .head import BAMHead
 from .latents import embed_views
@@ -24,6 +25,7 @@ __all__ = [
     'EMATeacher',
     'FrozenTeacher',
     'LinearProbe',
+    'NormedMapsViT',
     'attention_maps',
     'boxes_from_heat_maps',
     'embed_views',

@@ -28,13 +28,13 @@ def mm_vit(kind='VisionTransformer', img_size=32, **kwargs) -> nn.Module:
     )
 
 
-def timm_vit(img_size=32, **kwargs) -> nn.Module:
+def timm_vit(img_size=32, depth=2, **kwargs) -> nn.Module:
     network = timm.create_model(
         'vit_small_patch16_224',
         img_size=img_size,
         patch_size=8,
         embed_dim=24,
-        depth=2,
+        depth=depth,
         num_heads=4,
         mlp_ratio=2,
         **kwargs,

@@ -125,6 +125,18 @@ def test_what_does_not_fit_is_listed_and_nothing_is_loaded(tmp_path):
         assert torch.equal(value, before[name])
 
 
+def test_the_final_norm_is_passed_over_by_a_vit_that_has_none(tmp_path):
+    path = save(tmp_path / 'a.pth', timm_vit())
+    ours = mm_vit(final_norm=False)
+    load_backbone(ours, path)
+    weights = torch.load(path)['state_dict']
+    assert torch.equal(ours.layers[1].ln2.bias, weights['blocks.1.norm2.bias'])
+    # But not the other way round.
+    save(tmp_path / 'b.pth', ours, 'backbone.')
+    with pytest.raises(ValueError, match='missing: ln1.weight, ln1.bias'):
+        load_backbone(mm_vit(), tmp_path / 'b.pth')
+
+
 def test_another_architecture_is_refused(tmp_path):
     path = save(tmp_path / 'a.pth', mm_resnet(18), 'backbone.')
     with pytest.raises(ValueError, match='missing: cls_token.*left over: conv1.weight'):

@@ -2,5 +2,6 @@
 
 from .caformer import CAFormer
 from .cls_vit import ClsViT
+from .normed_maps_vit import NormedMapsViT
 
-__all__ = ['CAFormer', 'ClsViT']
+__all__ = ['CAFormer', 'ClsViT', 'NormedMapsViT']
