@@ -15,7 +15,8 @@ def add_devices_argument(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar='N',
         help='number of GPUs, or of CPU processes where there is no GPU, to run on; '
-        'the variables NNODES, NODE_RANK, MASTER_ADDR and PORT add machines',
+        'the variables NNODES, NODE_RANK, MASTER_ADDR and PORT add machines, and '
+        'RESTARTS=3 starts all again, up to three times, if one dies',
     )
 
 

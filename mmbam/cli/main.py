@@ -94,7 +94,7 @@ def _add_verbs(
             verb, help=about, description=module.__doc__, formatter_class=Help
         )
         module.add_arguments(own)
-        own.set_defaults(verb=module, prog=own.prog)
+        own.set_defaults(verb=module, parser=own)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -104,23 +104,25 @@ def main(words: Sequence[str] | None = None) -> None:
         words (Sequence[str], optional): Words behind ``mmbam``. Defaults to None: those
             of this process.
     """
-    words = list(sys.argv[1:] if words is None else words)
+    words = list(sys.argv[1:] if words is None else words) or ['--help']
     # mmpretrain's, about operators that nothing here uses.
     warnings.filterwarnings('ignore', message='Fail to import')
-    args = build_parser(words or ['--help']).parse_args(words or ['--help'])
-    verb, name = args.verb, args.prog
-    del args.verb, args.prog
+    args, unknown = build_parser(words).parse_known_args(words)
+    verb, parser = args.verb, args.parser
+    del args.verb, args.parser
+    if unknown:  # said by the verb, whose usage helps
+        parser.error(f'unrecognized arguments: {" ".join(unknown)}')
     from .common import run_command  # heavy, so only once there is something to run
     from .devices import needs_processes, start_processes
 
     if needs_processes(args):
-        run_command(lambda: start_processes(args.devices, words), False, name)
+        run_command(lambda: start_processes(args.devices, words), False, parser.prog)
         return
     stopped = getattr(verb, 'STOPPED', None)
     if stopped:  # by a signal as by Ctrl-C, together with the processes of this one
         signal.signal(signal.SIGTERM, _interrupt)
     try:
-        run_command(lambda: verb.run(args), getattr(verb, 'JOIN', True), name)
+        run_command(lambda: verb.run(args), getattr(verb, 'JOIN', True), parser.prog)
     except KeyboardInterrupt:
         if not stopped:
             raise
