@@ -62,12 +62,17 @@ def compare(
         )
     settings.backbone_config()
     steps_per_epoch(settings)  # wrong data shows before the first run
+    tested = len(build_dataset(settings.datasets()['test']))
+    if tested < 2:
+        raise InputError(
+            f'A comparison needs at least 2 test images, but got {tested}.'
+        )
     out = Path(out)
     _check_settings(out / SETTINGS, settings)
     results: dict[str, Any] = dict(
         settings=asdict(settings),
         shared=shared(settings),
-        tested=len(build_dataset(settings.datasets()['test'])),
+        tested=tested,
         classes=settings.classes(),
         machine=machine(),
         methods={

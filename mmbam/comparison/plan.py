@@ -46,8 +46,9 @@ def plan_epochs(
         if reference:
             timed[reference] = load_method(known[reference]['path'])
         seconds, errors = _time_in_turns(timed, settings, file.parent / 'trial')
-        before = known[reference]['step_seconds'] if reference else 1.0
-        scale = before / seconds.get(reference, before) if reference else 1.0
+        scale = 1.0
+        if reference in seconds:
+            scale = known[reference]['step_seconds'] / seconds[reference]
         for name in seconds.keys() - known.keys():
             path = str(timed[name].path)
             known[name] = dict(path=path, step_seconds=scale * seconds[name])

@@ -12,6 +12,8 @@ import numpy as np
 from mmbam.evaluation.accuracy import standard_error
 from mmbam.visualization.page import Cell, Picture, Section, Table, write_page
 
+from .loaders import VIEWED
+from .measure_hook import NEIGHBOURS
 from .pictures import (
     draw_course,
     draw_heat,
@@ -38,13 +40,15 @@ def quality_table(results: dict) -> Table:
     header = ['method', 'epochs', 'seconds', 'loss, start to end']
     plain = dict(agreement='neighbors agree (%)', rankme='RankMe')
     accuracies: dict[str, str] = {}
+    chance = min(100, 100 * NEIGHBOURS / (min(VIEWED, results['tested']) - 1))
     caption = (
         f'Frozen features of {results["tested"]} test images at the end of training. '
         'Seconds count training only. Losses of different methods are not comparable; '
         'one that never left its start is called stuck, and the rest of its row says '
         'more about the settings and the length of the run than about the method. '
-        'Neighbors agree: share of the 10 nearest images that two views of an image '
-        'have in common. RankMe: effective rank of the features. '
+        f'Neighbors agree: share of the {NEIGHBOURS} nearest images that two views of '
+        f'an image have in common, {chance:.1f} % by chance. '
+        'RankMe: effective rank of the features. '
     )
     if results['classes']:
         accuracies = dict(knn='k-NN (%)', linear='linear (%)')
