@@ -10,8 +10,9 @@ from pathlib import Path
 
 from mmbam.cli.common import run_command
 from mmbam.cli.network import add_network_arguments, load_network
-from mmbam.datasets.images import find_images, read_image
+from mmbam.datasets.images import find_images
 from mmbam.visualization.attention import Gaze, draw_attention, look
+from mmbam.visualization.bands import image_reader
 
 IN_ONE_PICTURE = 8
 
@@ -39,6 +40,12 @@ def parse_args() -> argparse.Namespace:
         help='number of images to draw (default: all in a folder, '
         f'{IN_ONE_PICTURE} in one picture)',
     )
+    parser.add_argument(
+        '--bands',
+        type=int,
+        nargs=3,
+        help='bands to show as red, green and blue, from 0 (default: the first three)',
+    )
     args = parser.parse_args()
     if args.num is not None and args.num < 1:
         parser.error(f'--num must be at least 1, got {args.num}')
@@ -54,10 +61,11 @@ def title_of(gaze: Gaze, checkpoint: str) -> str:
 def main() -> None:
     args = parse_args()
     files = find_images(args.images)
-    _, backbone, preprocessor = load_network(args)
+    cfg, backbone, preprocessor = load_network(args)
+    read, bands = image_reader(cfg, args.bands)
 
     def look_at(file: Path) -> Gaze:
-        return look(backbone, preprocessor, read_image(file), args.size, file.name)
+        return look(backbone, preprocessor, read(file), args.size, file.name, bands)
 
     if args.out.suffix.lower() == '.png':
         gazes = [look_at(file) for file in files[: args.num or IN_ONE_PICTURE]]

@@ -19,7 +19,9 @@ from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.errors import InputError
 from mmbam.utils.files import require_writable
 from mmbam.utils.model import frozen
+from mmbam.visualization.bands import default_bands
 from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops
+from mmbam.visualization.figures import to_picture
 
 
 def parse_args() -> argparse.Namespace:
@@ -47,6 +49,12 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--num-workers', type=int, default=2, help='number of worker processes'
     )
+    parser.add_argument(
+        '--bands',
+        type=int,
+        nargs=3,
+        help='bands to show as red, green and blue, from 0; None: the first three',
+    )
     args = parser.parse_args()
     if args.num < 1:
         parser.error(f'--num must be at least 1, got {args.num}')
@@ -72,7 +80,9 @@ def main() -> None:
         data = preprocessor(dict(inputs=torch.stack(seen), data_samples=None))
         heat = heat_map(backbone, data['inputs']).cpu()
     boxes = boxes_from_heat_maps(heat, args.threshold, images.size)
-    draw_crops([images.read(i)[..., ::-1] for i in shown], heat, boxes, args.out)
+    bands = args.bands or default_bands(cfg)
+    pictures = [to_picture(images.read(i), bands) for i in shown]
+    draw_crops(pictures, heat, boxes, args.out)
     print(f'Wrote {args.out}')
     if args.coco is None:
         return

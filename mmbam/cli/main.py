@@ -10,6 +10,7 @@ from importlib import import_module
 # add_arguments(parser) and run(args); only that of the verb in use is imported.
 VERBS = {
     'knn': 'accuracy of nearest neighbours on frozen features',
+    'stats': 'mean and deviation of each band of images, for a config',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module
 # is `draw_attention`.
