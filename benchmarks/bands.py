@@ -98,7 +98,9 @@ def main() -> None:
             start = time.process_time()
             rows[name] = measure(root, Path(folder, str(depth)), args.epochs, depth)
             rows[name].append(time.process_time() - start)
-    print(f'k-NN accuracy, {args.test} test images, {args.epochs} epochs, chance 12.5 %')
+    print(
+        f'k-NN accuracy, {args.test} test images, {args.epochs} epochs, chance 12.5 %'
+    )
     print(f'{"":14}{"random":>10}{"BAM":>10}{"CPU time":>12}')
     for name, (random, trained, seconds) in rows.items():
         print(f'{name:14}{random:8.1f} %{trained:8.1f} %{seconds:10.0f} s')

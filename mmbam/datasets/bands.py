@@ -93,7 +93,8 @@ def check_bands(found: int, dtype: Any, channels: int | str, alpha: bool) -> Non
             f'it has {bands} of {dtype}, but channels={channels!r} of '
             f'mmbam.LoadImage asks for {"1 or 3" if channels == RGB else channels}'
         )
-    if str(dtype).lstrip('<>=') not in TYPES and np.dtype(dtype).kind != 'f':
+    dtype = np.dtype(dtype)
+    if dtype.name not in TYPES and dtype.kind != 'f':
         raise ValueError(
             f'values of {dtype} are not supported, but {", ".join(TYPES)} are'
         )

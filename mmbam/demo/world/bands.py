@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import cv2
 import numpy as np
 import tifffile
 
@@ -19,9 +18,9 @@ CLASSES = tuple(itertools.combinations(range(BANDS), 2))[:8]
 def draw_band_image(label: int, size: int, rng: np.random.Generator) -> np.ndarray:
     """Draw an image of a class.
 
-    The upper byte of a value is 0x40 or 0x41, by blobs that have nothing to do with the
-    class. In the lower byte, two bands have waves of any direction and the others have
-    noise of the same deviation; which two is the class.
+    The upper byte of a value is 0x40, and 0x41 at random pixels whatever the class. In
+    the lower byte, two bands are brighter and have waves of any direction, and the
+    others have noise; which two is the class.
 
     Args:
         label (int): Number of the class.
@@ -31,18 +30,17 @@ def draw_band_image(label: int, size: int, rng: np.random.Generator) -> np.ndarr
     Returns:
         np.ndarray: Image of uint16, shape (size, size, 5).
     """
-    blobs = cv2.GaussianBlur(rng.normal(size=(size, size)), (0, 0), size / 8)
-    upper = 0x40 + (blobs > np.median(blobs)).astype(np.uint16)
     y, x = np.mgrid[:size, :size]
     bands = []
     for band in range(BANDS):
-        texture = rng.normal(size=(size, size))
+        upper = 0x40 + (rng.random((size, size)) < 0.05)
+        lower = rng.normal(100, 15) + 25 * rng.normal(size=(size, size))
         if band in CLASSES[label]:
             angle, phase = rng.uniform(0, 2 * np.pi, 2)
             wave = np.cos((x * np.cos(angle) + y * np.sin(angle)) * 1.2 + phase)
-            texture = np.sqrt(2) * 0.9 * wave + np.sqrt(1 - 0.9**2) * texture
-        lower = 128 + rng.uniform(30, 45) * texture
-        bands.append(256 * upper + np.rint(lower.clip(0, 255)).astype(np.uint16))
+            lower += 40 + 40 * wave
+        value = 256 * upper + np.rint(lower.clip(0, 255)).astype(int)
+        bands.append(value.astype(np.uint16))
     return np.stack(bands, axis=2)
 
 
