@@ -46,6 +46,7 @@ setup(
         'scikit-image',
         'scikit-learn',
         'scipy',
+        'tifffile',
         'timm>=1.0',
     ],
     extras_require={
@@ -61,6 +62,8 @@ setup(
             'ftfy',
             'regex',
         ],
+        # More kinds of images with bands: DICOM, and TIFF compressed with LZW, ZSTD ...
+        'bands': ['imagecodecs', 'pydicom>=3'],
         'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
     },
 )

@@ -38,7 +38,7 @@ train_pipeline = [
 test_pipeline = [dict(load, max_errors=0), dict(type='PackInputs')]
 
 train_dataloader = dict(
-    batch_size=100,
+    batch_size=50,
     dataset=dict(
         _delete_=True,
         type='CustomDataset',

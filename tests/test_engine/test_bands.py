@@ -17,7 +17,7 @@ from mmbam.engine.launch import build_runner, load_config
 from tests.helpers.run import ROOT
 
 pytestmark = pytest.mark.slow
-EPOCHS = 10
+EPOCHS = 8
 TINY = ROOT / 'configs/tiny'
 
 
