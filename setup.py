@@ -48,6 +48,7 @@ setup(
         'scikit-image',
         'scikit-learn',
         'scipy',
+        'tifffile',
         'timm>=1.0',
     ],
     extras_require={
@@ -63,6 +64,8 @@ setup(
             'ftfy',
             'regex',
         ],
+        # More kinds of images with bands: DICOM, and TIFF compressed with LZW, ZSTD ...
+        'bands': ['imagecodecs', 'pydicom>=3'],
         'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
     },
 )

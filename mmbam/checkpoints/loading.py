@@ -11,12 +11,18 @@ from torch import Tensor, nn
 
 from mmbam.utils.errors import InputError
 
+from .inflation import inflate_input
 from .names import to_timm
 from .reading import read_weights
 from .selection import is_head, select_backbone
 
 
-def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -> str:
+def load_backbone(
+    backbone: nn.Module,
+    path: str | Path,
+    source: str = 'auto',
+    inflate: str | None = None,
+) -> str:
     """Load a backbone's weights from a checkpoint of ours, the authors' or timm.
 
     The weights of the backbone and those in the file must have the same names and
@@ -29,6 +35,8 @@ def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -
         path (str | Path): The checkpoint; see :func:`read_weights`.
         source (str): ``'teacher'``, ``'student'`` or ``'auto'``; see
             :func:`select_backbone`. Defaults to ``'auto'``.
+        inflate (str, optional): How weights for another number of bands become the
+            backbone's, see :func:`inflate_input`. Defaults to None: they are refused.
 
     Returns:
         str: Whose weights were loaded, ``'teacher'`` or ``'student'``.
@@ -45,6 +53,7 @@ def load_backbone(backbone: nn.Module, path: str | Path, source: str = 'auto') -
         if place in expected and place.split('.')[-1] == 'pos_embed':
             value = _fit_position_embedding(value, expected[place], backbone)
         fitted[place] = value
+    inflate_input(fitted, expected, inflate)
     differences = _differences(fitted, expected)
     if differences:
         raise InputError(

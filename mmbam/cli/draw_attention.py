@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmbam.datasets.images import find_images, read_image
+from mmbam.datasets.images import find_images
 from mmbam.utils.errors import InputError
 from mmbam.visualization.attention import Gaze, draw_attention, look
+from mmbam.visualization.bands import image_reader
 
 from .network import add_network_arguments, load_network
 
@@ -39,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='number of images to draw; without it, all in a folder and '
         f'{IN_ONE_PICTURE} in one picture',
     )
+    parser.add_argument(
+        '--bands',
+        type=int,
+        nargs=3,
+        help='bands to show as red, green and blue, from 0 (default: first three)',
+    )
 
 
 def title_of(gaze: Gaze, checkpoint: str) -> str:
@@ -51,10 +58,11 @@ def run(args: argparse.Namespace) -> list[Path]:
     if args.num is not None and args.num < 1:
         raise InputError(f'--num must be at least 1, but got {args.num}.')
     files = find_images(args.images)
-    _, backbone, preprocessor = load_network(args)
+    cfg, backbone, preprocessor = load_network(args)
+    read, bands = image_reader(cfg, args.bands)
 
     def look_at(file: Path) -> Gaze:
-        return look(backbone, preprocessor, read_image(file), args.size, file.name)
+        return look(backbone, preprocessor, read(file), args.size, file.name, bands)
 
     if args.out.suffix.lower() == '.png':
         gazes = [look_at(file) for file in files[: args.num or IN_ONE_PICTURE]]

@@ -17,7 +17,9 @@ from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.errors import InputError
 from mmbam.utils.files import require_writable
 from mmbam.utils.model import frozen
+from mmbam.visualization.bands import default_bands
 from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops, of_whole_images
+from mmbam.visualization.figures import to_picture
 
 from .network import add_network_arguments, load_network
 
@@ -44,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--num-workers', type=int, default=2, help='number of worker processes'
     )
+    parser.add_argument(
+        '--bands',
+        type=int,
+        nargs=3,
+        help='bands to show as red, green and blue, from 0 (default: first three)',
+    )
 
 
 def run(args: argparse.Namespace) -> str:
@@ -66,7 +74,9 @@ def run(args: argparse.Namespace) -> str:
         data = preprocessor(dict(inputs=torch.stack(seen), data_samples=None))
         heat = heat_map(backbone, data['inputs']).cpu()
     boxes = boxes_from_heat_maps(heat, args.threshold, images.size)
-    draw_crops([images.read(i)[..., ::-1] for i in shown], heat, boxes, args.out)
+    bands = args.bands or default_bands(cfg)
+    pictures = [to_picture(images.read(i), bands) for i in shown]
+    draw_crops(pictures, heat, boxes, args.out)
     print(f'Wrote {args.out}. {of_whole_images(boxes)}')
     if args.coco is None:
         return args.out

@@ -34,6 +34,7 @@ VERBS = {
     'world': 'make the small world that demo and tiny configs run on',
     'split': 'write a class-balanced part of a data set as a list',
     'subset': 'write the annotations of the first images of a COCO file',
+    'stats': 'mean and deviation of each band of images, for a config',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module
 # is `draw_attention`.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from mmengine.config import Config
 from mmengine.device import get_device
@@ -10,6 +12,7 @@ from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
 from mmbam.checkpoints import load_backbone, read_weights, select_backbone
+from mmbam.datasets.bands import RGB
 from mmbam.utils.config import build_errors
 from mmbam.utils.errors import InputError, input_errors
 
@@ -131,7 +134,7 @@ def evaluation_dataset(
         loaders = dict(train=cfg.get('train_dataloader'), test=test)
         datasets = {name: loader and loader.dataset for name, loader in loaders.items()}
     if size is not None:
-        pipeline = plain_pipeline(size)
+        pipeline = plain_pipeline(size, loading_step(cfg))
     elif datasets['test'] and datasets['test'].get('pipeline'):
         pipeline = [
             LOAD if step['type'].endswith('LoadImageFromFile') else step
@@ -152,19 +155,48 @@ def evaluation_dataset(
     return {**datasets[split], 'pipeline': pipeline}
 
 
-def plain_pipeline(size: int) -> list[dict]:
+def loading_step(cfg: Config) -> dict:
+    """The step that loads images as the config does, without missing any.
+
+    That is ``mmbam.LoadImage`` with the channels, depth and bits of its first place in
+    the config, or of its defaults.
+    """
+    places = [cfg.get(f'{name}_dataloader') for name in ('train', 'test', 'val')]
+    for step in _dicts([*places, cfg.get('custom_hooks')]):
+        if str(step.get('type')).rpartition('.')[2] == 'LoadImage':
+            kept = ('channels', 'depth', 'bits', 'max_pixels')
+            return {**LOAD, **{key: step[key] for key in kept if key in step}}
+    return LOAD
+
+
+def _dicts(node: Any) -> Iterator[dict]:
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    if isinstance(node, (list, tuple)):
+        for value in node:
+            yield from _dicts(value)
+
+
+def is_rgb(load: Mapping) -> bool:
+    """Whether ``mmbam.LoadImage`` gives RGB of 8 bits with these arguments."""
+    return load.get('channels', RGB) == RGB and load.get('depth', 8) == 8
+
+
+def plain_pipeline(size: int, load: dict = LOAD) -> list[dict]:
     """Resize the shorter side to ``size`` pixels and crop the center."""
     if size < 1:
         raise InputError(f'size must be at least 1, but got {size}.')
+    resize = dict(
+        type='mmpretrain.ResizeEdge',
+        scale=size,
+        edge='short',
+        backend='pillow',
+        interpolation='bicubic',
+    )
     return [
-        LOAD,
-        dict(
-            type='mmpretrain.ResizeEdge',
-            scale=size,
-            edge='short',
-            backend='pillow',
-            interpolation='bicubic',
-        ),
+        load,
+        resize if is_rgb(load) else dict(type='mmbam.ResizeShortSide', scale=size),
         dict(type='mmpretrain.CenterCrop', crop_size=size),
         dict(type='mmpretrain.PackInputs'),
     ]

@@ -7,6 +7,7 @@ from .backbones.caformer import CAFormer
 from .backbones.cls_vit import ClsViT
 from .backbones.normed_maps_vit import NormedMapsViT
 from .bam import BAM
+from .bands_preprocessor import BandsPreprocessor
 from .head import BAMHead
 from .latents import embed_views
 from .linear_probe import ClsAndPatchesNeck, LinearProbe
@@ -19,6 +20,7 @@ __all__ = [
     'BAMHead',
     'BAMLoss',
     'BAMNeck',
+    'BandsPreprocessor',
     'CAFormer',
     'ClsAndPatchesNeck',
     'ClsViT',

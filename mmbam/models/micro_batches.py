@@ -35,6 +35,9 @@ REHEARSALS = 2
 class WaitingViews:
     """Views of a batch as the data loader made them, usually uint8 in host memory.
 
+    Views of more than 8 bits wait as float32, see :class:`mmbam.LoadImage`, and take
+    four times as much.
+
     Not a list: DistributedDataParallel moves lists of tensors to the device.
 
     Args:

@@ -117,6 +117,9 @@ class FrozenTeacher(Teacher):
             None, the weights that a network, or timm's ``pretrained``, comes with.
         neck (dict | nn.Module, optional): Projector of the teacher. Defaults to None:
             its embeddings are the latents.
+        inflate (str, optional): ``'mean'`` or ``'repeat'`` for weights of RGB in a
+            backbone of another number of bands; see
+            :func:`mmbam.checkpoints.inflate_input`. Defaults to None: refused.
     """
 
     def __init__(
@@ -124,6 +127,7 @@ class FrozenTeacher(Teacher):
         backbone: dict | nn.Module,
         checkpoint: str | None = None,
         neck: dict | nn.Module | None = None,
+        inflate: str | None = None,
     ) -> None:
         super().__init__()
         if checkpoint is None and isinstance(backbone, dict):
@@ -138,7 +142,7 @@ class FrozenTeacher(Teacher):
         self.backbone = build(backbone) if isinstance(backbone, dict) else backbone
         self.neck = build(neck) if isinstance(neck, dict) else neck
         if checkpoint is not None:
-            load_backbone(self.backbone, checkpoint)
+            load_backbone(self.backbone, checkpoint, inflate=inflate)
         self.requires_grad_(False)
         self.train(False)
 

@@ -18,7 +18,7 @@ from mmbam.models.backbones.anatomy import NoAttentionError, patch_size
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
-from .figures import save_figure
+from .figures import save_figure, to_picture
 from .heatmaps import overlay_heat
 
 
@@ -48,6 +48,7 @@ def look(
     image: np.ndarray,
     size: int = 512,
     name: str = '',
+    bands: Sequence[int] | None = None,
 ) -> Gaze:
     """Compute where a network looks in an image.
 
@@ -56,15 +57,19 @@ def look(
             the attention of its last block, any other network its heat map.
         preprocessor (nn.Module): Module that normalises BGR images, such as the
             ``data_preprocessor`` of a config.
-        image (np.ndarray): RGB image of uint8 (height, width, 3), of any size.
+        image (np.ndarray): RGB image of uint8 (height, width, 3), of any size; with
+            ``bands`` an image as :class:`mmbam.LoadImage` loads it.
         size (int): Shorter side of the resized image in pixels. The aspect ratio is
             kept, and both sides become multiples of the patch size. Defaults to 512,
             as in the paper.
         name (str): Name of the image. Defaults to ''.
+        bands (Sequence[int], optional): Numbers of the bands to show as red, green and
+            blue. Defaults to None: the image is RGB.
     """
     seen = _resize(image, size, patch_size(backbone))
     # Preprocessors of configs expect BGR.
-    batch = torch.from_numpy(seen[..., ::-1].copy()).permute(2, 0, 1)[None]
+    inputs = seen[..., ::-1].copy() if bands is None else seen
+    batch = torch.from_numpy(inputs).permute(2, 0, 1)[None]
     with frozen(backbone):
         inputs = preprocessor(dict(inputs=batch, data_samples=None))['inputs']
         try:
@@ -72,7 +77,7 @@ def look(
             mean = heads.mean(dim=0)
         except NoAttentionError:
             heads, mean = None, heat_map(backbone, inputs)[0].float().cpu()
-    return Gaze(seen, mean, heads, name)
+    return Gaze(seen if bands is None else to_picture(seen, bands), mean, heads, name)
 
 
 def draw_attention(
