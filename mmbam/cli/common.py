@@ -26,8 +26,11 @@ from mmbam.utils.process_group import fails_first, join_group, leave_group, lost
 def add_evaluation_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that :class:`FrozenFeatures` reads."""
     parser.add_argument('config', help='config whose model.backbone is evaluated')
-    parser.add_argument('checkpoint', help="of this project, the authors' or timm")
+    parser.add_argument('checkpoint', help='file or folder, see docs/checkpoints.md')
     parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
+    parser.add_argument(
+        '--prefix', help='of the names of its weights in the checkpoint'
+    )
     parser.add_argument('--size', type=int, help='of the images, in pixels')
     parser.add_argument('--batch-size', type=int, default=64)
     parser.add_argument('--num-workers', type=int, default=2)
@@ -54,7 +57,7 @@ class FrozenFeatures:
         self.cfg = read_config(args.config, args.cfg_options)
         self.args = args
         self.backbone, self.preprocessor = build_frozen(
-            self.cfg, args.checkpoint, args.source
+            self.cfg, args.checkpoint, args.source, args.prefix
         )
 
     def dataset(self, split: str, folder: str | None = None) -> dict:

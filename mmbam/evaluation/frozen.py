@@ -18,7 +18,10 @@ LOAD = dict(type='mmbam.LoadImage', max_errors=0)
 
 
 def build_frozen(
-    cfg: Config, checkpoint: str | Path | None, source: str = 'auto'
+    cfg: Config,
+    checkpoint: str | Path | None,
+    source: str = 'auto',
+    prefix: str | None = None,
 ) -> tuple[nn.Module, nn.Module]:
     """Build the backbone of a config with the weights of a checkpoint.
 
@@ -29,6 +32,8 @@ def build_frozen(
             network at its random initialization.
         source (str): ``'teacher'``, ``'student'`` or ``'auto'``; see
             :func:`mmbam.checkpoints.select_backbone`. Defaults to ``'auto'``.
+        prefix (str, optional): See :func:`mmbam.checkpoints.load_backbone`. Defaults to
+            None.
 
     Returns:
         tuple[nn.Module, nn.Module]: The backbone, and the preprocessor of its images.
@@ -51,7 +56,7 @@ def build_frozen(
     if checkpoint is None:
         backbone.init_weights()
     else:
-        load_backbone(backbone, checkpoint, source)
+        load_backbone(backbone, checkpoint, source, prefix)
     device = get_device()
     backbone.to(device).eval()
     return backbone, preprocessor.to(device)
