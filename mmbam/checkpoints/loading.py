@@ -129,7 +129,7 @@ def _report(
     where = [origin.name, found.source, found.prefix and f'below {found.prefix}']
     print_log(
         f'Loaded {path} ({", ".join(part for part in where if part)}): '
-        f'{len(found.weights)} weights into {type(backbone).__name__}'
+        f'{len(backbone.state_dict())} weights into {type(backbone).__name__}'
         f'{f" with {heads} heads" if heads else ""}.',
         'current',
     )

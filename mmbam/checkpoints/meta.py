@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from mmbam.utils.errors import InputError
-
 _MAX_LENGTH = 10**6
 _NUMBERS = {'inf': math.inf, 'nan': math.nan}
 
@@ -20,59 +18,61 @@ def config_of(content: Any) -> dict:
         content (Any): Content of the file.
 
     Returns:
-        dict: The config's variables; empty if there is none, or if it holds more than
-        literals.
+        dict: The config's variables; empty if there is none.
     """
     meta = content.get('meta') if isinstance(content, Mapping) else None
     text = meta.get('cfg') if isinstance(meta, Mapping) else None
-    try:
-        return literal_config(text) if isinstance(text, str) else {}
-    except InputError:
-        return {}
+    return literal_config(text) if isinstance(text, str) else {}
 
 
 def literal_config(text: str) -> dict:
-    """Read the text of a config that assigns literals, as mmengine writes it.
+    """Read the text of a config as mmengine writes it.
 
     Args:
         text (str): Lines like ``model = dict(type='BAM', sizes=[224, 96])``.
 
-    Raises:
-        InputError: It holds anything that would have to be run.
+    Returns:
+        dict: The variables whose values are literals. All that would have to be run is
+        left out.
     """
+    if len(text) > _MAX_LENGTH:
+        return {}
     try:
-        if len(text) > _MAX_LENGTH:
-            raise ValueError(f'{len(text)} letters')
-        # Deeply nested text overflows Python's parser.
-        module = ast.parse(text)
-        found = {}
-        for node in module.body:
-            if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-                raise ValueError('a statement')
-            (target,) = node.targets
-            if not isinstance(target, ast.Name):
-                raise ValueError('an assignment to a part')
-            found[target.id] = _value(node.value)
-        return found
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise InputError(
-            f'The config in the checkpoint holds more than literals ({error}).'
-        ) from error
+        statements = ast.parse(text).body
+    # What Python raises for text that is no program, or is nested too deeply.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found = {}
+    for node in statements:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            try:
+                found[node.targets[0].id] = _value(node.value)
+            except (ValueError, TypeError, RecursionError):
+                continue
+    return found
 
 
 def _value(node: ast.expr) -> Any:
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        kind = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
-        return kind(_value(item) for item in node.elts)
-    if isinstance(node, ast.Dict) and None not in node.keys:
+    """Value of a literal, in which ``dict(a=1)`` counts as one."""
+    if isinstance(node, ast.List):
+        return [_value(item) for item in node.elts]
+    if isinstance(node, ast.Tuple):
+        return tuple(_value(item) for item in node.elts)
+    if isinstance(node, ast.Dict):
         return {
-            _value(key): _value(value)
+            ast.literal_eval(key) if key else None: _value(value)
             for key, value in zip(node.keys, node.values)
-            if key is not None
         }
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if node.func.id == 'dict' and not node.args:
-            return {word.arg: _value(word.value) for word in node.keywords if word.arg}
+    if isinstance(node, ast.Call):
+        if not isinstance(node.func, ast.Name) or node.func.id != 'dict' or node.args:
+            raise ValueError('a call')
+        found: dict = {}
+        for word in node.keywords:
+            value = _value(word.value)
+            found.update({word.arg: value} if word.arg else value)
+        return found
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand)
     if isinstance(node, ast.Name) and node.id in _NUMBERS:
         return _NUMBERS[node.id]
     return ast.literal_eval(node)

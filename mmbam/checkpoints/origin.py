@@ -44,13 +44,13 @@ def origin_of(
     model = config.get('model')
     if isinstance(model, Mapping):
         name = model.get('type')
-        heads = _heads_in_mmengine(model) if width else None
-        return Origin(name if isinstance(name, str) else 'mmengine', heads)
+        in_config = _heads_in_mmengine(model) if width else None
+        return Origin(name if isinstance(name, str) else 'mmengine', in_config)
     if 'architecture' in config or 'architectures' in config:
         return Origin('Hugging Face', _heads_in_json(config, width) if width else None)
     text = '\n'.join(names)
     ours = any(name.startswith('layers.') for name in backbone)
-    for words, name, heads in (
+    for words, project, heads in (
         (r'(base|momentum)_encoder\.', 'MoCo v3', _MOCO_HEADS),
         (r'encoder_[qk]\.', 'MoCo', _TIMM_HEADS),
         (r'^(decoder_embed|decoder_blocks)\b', 'MAE', _TIMM_HEADS),
@@ -59,7 +59,7 @@ def origin_of(
         (r'^mask_token$|dino_head\.', 'DINOv2', _TIMM_HEADS),
     ):
         if re.search(words, text, re.MULTILINE) and not ours:
-            return Origin(name, heads.get(width) if width else None)
+            return Origin(project, heads.get(width) if width else None)
     if re.search(r'^(student|teacher)\.backbone\.', text, re.MULTILINE):
         return Origin('BAM', _MOCO_HEADS.get(width) if width else None)
     if ours:

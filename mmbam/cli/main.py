@@ -10,6 +10,8 @@ from importlib import import_module
 # add_arguments(parser) and run(args); only that of the verb in use is imported.
 VERBS = {
     'knn': 'accuracy of nearest neighbours on frozen features',
+    'embed': 'embeddings of all images of a folder, in one file',
+    'neighbors': 'a page of nearest images and near-duplicates',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module
 # is `draw_attention`.

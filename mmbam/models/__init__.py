@@ -5,6 +5,8 @@ from mmbam.datasets.boxes import boxes_from_heat_maps
 from .backbones.anatomy import attention_maps, embedding, heat_map, pool_features
 from .backbones.caformer import CAFormer
 from .backbones.cls_vit import ClsViT
+from .backbones.one_pass import embedding_and_tokens
+from .backbones.timm_embedding import TIMMEmbedding
 from .bam import BAM
 from .head import BAMHead
 from .latents import embed_views
@@ -24,10 +26,12 @@ __all__ = [
     'EMATeacher',
     'FrozenTeacher',
     'LinearProbe',
+    'TIMMEmbedding',
     'attention_maps',
     'boxes_from_heat_maps',
     'embed_views',
     'embedding',
+    'embedding_and_tokens',
     'heat_map',
     'pool_features',
 ]

@@ -2,5 +2,6 @@
 
 from .caformer import CAFormer
 from .cls_vit import ClsViT
+from .timm_embedding import TIMMEmbedding
 
-__all__ = ['CAFormer', 'ClsViT']
+__all__ = ['CAFormer', 'ClsViT', 'TIMMEmbedding']
