@@ -61,6 +61,8 @@ setup(
             'ftfy',
             'regex',
         ],
+        # For `mmbam embed --out FILE.parquet`.
+        'parquet': ['pyarrow'],
         'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
     },
 )

@@ -114,6 +114,7 @@ def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
     if not isinstance(batch, Mapping):
         images, labels = batch
         return images, torch.as_tensor(labels, dtype=torch.long)
+    images = stack_images(batch['inputs'])
     labels = []
     for sample in batch['data_samples']:
         label = sample.get('gt_label')
@@ -124,7 +125,7 @@ def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
                 f'{"none" if label is None else len(label)}.'
             )
         labels.append(label.cpu())
-    return stack_images(batch['inputs']), torch.cat(labels).long()
+    return images, torch.cat(labels).long()
 
 
 def stack_images(images: Tensor | Sequence[Tensor]) -> Tensor:

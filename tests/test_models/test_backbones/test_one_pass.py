@@ -54,8 +54,6 @@ def test_one_pass_gives_the_embedding_and_the_map(kind):
 @torch.no_grad()
 def test_a_network_of_timm_gives_timms_own_embedding():
     ours = of_timm('mmbam.TIMMEmbedding', **VIT)
-    theirs = timm.create_model(
-        VIT['model_name'], num_classes=0, **dict(list(VIT.items())[1:])
-    )
+    theirs = timm.create_model(NAME, num_classes=0, dynamic_img_size=True, **SMALL)
     theirs.load_state_dict(ours.timm_model.state_dict())
     assert torch.equal(ours(IMAGES)[0], theirs.eval()(IMAGES))
