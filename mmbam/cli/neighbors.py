@@ -70,7 +70,8 @@ def run(args: argparse.Namespace) -> Path:
     total = NeighborPage(given.dataset, given.names, features).write(
         page,
         f'{len(features):,} images of {args.images}, embedded by {args.checkpoint}. '
-        'The number above an image is its cosine similarity to the query on the left.',
+        'The first image of a row is the query. The number above another image is its '
+        'cosine similarity to the query.',
         queries=queries,
         num_queries=args.num_queries,
         k=args.k,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -140,16 +139,18 @@ class NeighborPage:
     def _strip(self, strip: Sequence[Shown], path: Path) -> Picture:
         """Draw images side by side, and list them as text."""
         lines = -(-len(strip) // _COLUMNS)
-        size = (_INCHES * min(len(strip), _COLUMNS), (_INCHES + 0.5) * lines)
+        size = (_INCHES * min(len(strip), _COLUMNS), (_INCHES + 0.25) * lines)
         figure = Figure(figsize=size, layout='constrained')
         grid = figure.subplots(lines, min(len(strip), _COLUMNS), squeeze=False)
         for axes in grid.flat:
             axes.axis('off')
-        for axes, (sample, name, similarity) in zip(grid.flat, strip):
+        for axes, (sample, _, similarity) in zip(grid.flat, strip):
             sample = self.dataset[sample] if isinstance(sample, int) else sample
             axes.imshow(_picture(sample['inputs']))
-            title = 'query' if similarity is None else f'{similarity:.3f}'
-            axes.set_title(f'{title}\n{_short(name)}', fontsize=6)
+            # The names are in the caption.
+            axes.set_title(
+                '' if similarity is None else f'{similarity:.3f}', fontsize=10
+            )
         save_figure(figure, path)
         first, *others = strip
         listed = ', '.join(f'{name} ({value:.3f})' for _, name, value in others)
@@ -165,9 +166,3 @@ def _picture(image: Tensor) -> np.ndarray:
         low, high = values.min(), values.max()
         values = (255 * (values - low) / (high - low).clamp(min=1e-12)).byte()
     return values.numpy()
-
-
-def _short(name: str) -> str:
-    """The end of a name, in two lines."""
-    name = name if len(name) <= 36 else f'…{name[-35:]}'
-    return '\n'.join([*textwrap.wrap(name, 19), '', ''][:2])
