@@ -66,6 +66,8 @@ setup(
         ],
         # More kinds of images with bands: DICOM, and TIFF compressed with LZW, ZSTD ...
         'bands': ['imagecodecs', 'pydicom>=3'],
+        # For `mmbam embed --out FILE.parquet`.
+        'parquet': ['pyarrow'],
         'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
     },
 )

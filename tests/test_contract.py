@@ -75,9 +75,8 @@ def test_a_new_room_needs_a_place_in_the_contract(package):
 
 def test_every_imported_package_is_declared():
     """In setup.py, or among those whose versions ``import mmbam`` checks."""
-    lines = (
-        setup_argument('install_requires') + setup_argument('extras_require')['bands']
-    )
+    extras = [line for lines in in_setup('extras_require').values() for line in lines]
+    lines = [*in_setup('install_requires'), *extras]
     declared = {re.match(r'[\w.-]+', line)[0] for line in lines}
     checked = {package.module for package in (*versions.CORE, *versions.DENSE)}
     missing = {
@@ -89,11 +88,11 @@ def test_every_imported_package_is_declared():
     assert not missing
 
 
-def setup_argument(name):
+def in_setup(argument):
     for node in ast.walk(ast.parse((ROOT / 'setup.py').read_text())):
-        if isinstance(node, ast.keyword) and node.arg == name:
+        if isinstance(node, ast.keyword) and node.arg == argument:
             return ast.literal_eval(node.value)
-    raise AssertionError(f'setup.py names no {name}')
+    raise AssertionError(f'setup.py names no {argument}')
 
 
 def third_party_imports(path):

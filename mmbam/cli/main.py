@@ -35,6 +35,8 @@ VERBS = {
     'split': 'write a class-balanced part of a data set as a list',
     'subset': 'write the annotations of the first images of a COCO file',
     'stats': 'mean and deviation of each band of images, for a config',
+    'embed': 'embeddings of all images of a folder, in one file',
+    'neighbors': 'a page of nearest images and near-duplicates',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module
 # is `draw_attention`.

@@ -23,13 +23,17 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         help='config whose model.backbone is used, mmbam::NAME for one of ours',
     )
     parser.add_argument(
-        'checkpoint', help='checkpoint of this project, the authors or timm'
+        'checkpoint', help='file or folder with weights, see docs/checkpoints.md'
     )
     parser.add_argument(
         '--source',
         choices=SOURCES,
         default='auto',
         help='which network of the checkpoint to take; auto prefers the teacher',
+    )
+    parser.add_argument(
+        '--prefix',
+        help="what the names of the network's weights begin with in the file",
     )
     parser.add_argument(
         '--cfg-options',
@@ -52,4 +56,4 @@ def load_network(args: argparse.Namespace) -> tuple[Config, nn.Module, nn.Module
         preprocessor of its images.
     """
     cfg = read_config(args.config, args.cfg_options)
-    return (cfg, *build_frozen(cfg, args.checkpoint, args.source))
+    return (cfg, *build_frozen(cfg, args.checkpoint, args.source, args.prefix))

@@ -62,7 +62,7 @@ def extract_features(
         features, labels = [], []
         for indices, batch in zip(batches, dataloader):
             images, batch_labels = _unpack(batch)
-            images = _preprocess(images, batch_labels, backbone, data_preprocessor)
+            images = preprocess(images, batch_labels, backbone, data_preprocessor)
             pooled = embedding(backbone, images).float().cpu()
             if not len(indices) == len(pooled) == len(batch_labels):
                 raise ValueError(
@@ -109,15 +109,7 @@ def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
     if not isinstance(batch, Mapping):
         images, labels = batch
         return images, torch.as_tensor(labels, dtype=torch.long)
-    images = batch['inputs']
-    if not isinstance(images, Tensor):  # pseudo_collate leaves a list of images
-        shapes = {tuple(image.shape) for image in images}
-        if len(shapes) > 1:
-            raise InputError(
-                'Features need images of one size, but a batch has the shapes '
-                f'{sorted(shapes)}: resize or crop them in the pipeline.'
-            )
-        images = torch.stack(list(images))
+    images = stack_images(batch['inputs'])
     labels = []
     for sample in batch['data_samples']:
         label = sample.get('gt_label')
@@ -131,16 +123,34 @@ def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
     return images, torch.cat(labels).long()
 
 
-def _preprocess(
-    images: Tensor, labels: Tensor, backbone: nn.Module, preprocessor: nn.Module | None
+def stack_images(images: Tensor | Sequence[Tensor]) -> Tensor:
+    """Stack the images of a batch, if its loader left them apart."""
+    if isinstance(images, Tensor):
+        return images
+    # pseudo_collate leaves a list of images
+    shapes = {tuple(image.shape) for image in images}
+    if len(shapes) > 1:
+        raise InputError(
+            'Features need images of one size, but a batch has the shapes '
+            f'{sorted(shapes)}: resize or crop them in the pipeline.'
+        )
+    return torch.stack(list(images))
+
+
+def preprocess(
+    images: Tensor,
+    labels: Tensor | None,
+    backbone: nn.Module,
+    preprocessor: nn.Module | None,
 ) -> Tensor:
+    """Move images to the backbone's device, and normalize them as in training."""
     if preprocessor is None:
         parameter = next(backbone.parameters(), images)
         return images.to(parameter.device).float()
     # Some preprocessors expect data samples. None changes them at test time, so the
     # labels take their place.
-    data = preprocessor(dict(inputs=images, data_samples=list(labels)), False)
-    return data['inputs']
+    samples = list(torch.zeros(len(images)) if labels is None else labels)
+    return preprocessor(dict(inputs=images, data_samples=samples), False)['inputs']
 
 
 def _merge(

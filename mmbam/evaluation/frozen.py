@@ -21,7 +21,10 @@ LOAD = dict(type='mmbam.LoadImage', max_errors=0)
 
 
 def build_frozen(
-    cfg: Config, checkpoint: str | Path | None, source: str = 'auto'
+    cfg: Config,
+    checkpoint: str | Path | None,
+    source: str = 'auto',
+    prefix: str | None = None,
 ) -> tuple[nn.Module, nn.Module]:
     """Build the backbone of a config with the weights of a checkpoint.
 
@@ -32,6 +35,8 @@ def build_frozen(
             network at its random initialization.
         source (str): ``'teacher'``, ``'student'`` or ``'auto'``; see
             :func:`mmbam.checkpoints.select_backbone`. Defaults to ``'auto'``.
+        prefix (str, optional): See :func:`mmbam.checkpoints.load_backbone`. Defaults to
+            None.
 
     Returns:
         tuple[nn.Module, nn.Module]: The backbone, and the preprocessor of its images.
@@ -54,7 +59,7 @@ def build_frozen(
     if checkpoint is None:
         backbone.init_weights()
     else:
-        load_backbone(backbone, checkpoint, source)
+        load_backbone(backbone, checkpoint, source, prefix=prefix)
     device = get_device()
     backbone.to(device).eval()
     return backbone, preprocessor.to(device)
@@ -126,33 +131,47 @@ def evaluation_dataset(
             None, which takes the config's test pipeline.
     """
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
-    hooks = [h for h in cfg.get('custom_hooks') or [] if h.type.endswith('KNNHook')]
-    if hooks:
-        datasets = dict(train=hooks[0].train_dataset, test=hooks[0].test_dataset)
-    else:
-        test = cfg.get('test_dataloader') or cfg.get('val_dataloader')
-        loaders = dict(train=cfg.get('train_dataloader'), test=test)
-        datasets = {name: loader and loader.dataset for name, loader in loaders.items()}
-    if size is not None:
-        pipeline = plain_pipeline(size, loading_step(cfg))
-    elif datasets['test'] and datasets['test'].get('pipeline'):
-        pipeline = [
-            LOAD if step['type'].endswith('LoadImageFromFile') else step
-            for step in datasets['test'].pipeline
-        ]
-    else:
-        raise InputError(
-            f'{_name(cfg)} has no test pipeline (in a KNNHook, test_dataloader or '
-            'val_dataloader), so the size of the images must be given.'
-        )
+    pipeline = evaluation_pipeline(cfg, size)
     if folder is not None:
         return class_folders(folder, pipeline)
-    if not datasets[split]:
+    dataset = _datasets(cfg)[split]
+    if not dataset:
         raise InputError(
             f'{_name(cfg)} has no {split} set with labels (in a KNNHook or a loader): '
             'give a folder of class folders.'
         )
-    return {**datasets[split], 'pipeline': pipeline}
+    return {**dataset, 'pipeline': pipeline}
+
+
+def evaluation_pipeline(cfg: Config, size: int | None = None) -> list[dict]:
+    """Find the test pipeline of a config.
+
+    Args:
+        cfg (Config): See :func:`evaluation_dataset`.
+        size (int, optional): See :func:`evaluation_dataset`.
+    """
+    if size is not None:
+        return plain_pipeline(size, loading_step(cfg))
+    test = _datasets(cfg)['test']
+    if not (test and test.get('pipeline')):
+        raise InputError(
+            f'{_name(cfg)} has no test pipeline (in a KNNHook, test_dataloader or '
+            'val_dataloader), so the size of the images must be given.'
+        )
+    return [
+        LOAD if step['type'].endswith('LoadImageFromFile') else step
+        for step in test.pipeline
+    ]
+
+
+def _datasets(cfg: Config) -> dict:
+    """Configs of the training and the test set, or None where there is none."""
+    hooks = [h for h in cfg.get('custom_hooks') or [] if h.type.endswith('KNNHook')]
+    if hooks:
+        return dict(train=hooks[0].train_dataset, test=hooks[0].test_dataset)
+    test = cfg.get('test_dataloader') or cfg.get('val_dataloader')
+    loaders = dict(train=cfg.get('train_dataloader'), test=test)
+    return {name: loader and loader.dataset for name, loader in loaders.items()}
 
 
 def loading_step(cfg: Config) -> dict:

@@ -6,6 +6,8 @@ from .backbones.anatomy import attention_maps, embedding, heat_map, pool_feature
 from .backbones.caformer import CAFormer
 from .backbones.cls_vit import ClsViT
 from .backbones.normed_maps_vit import NormedMapsViT
+from .backbones.one_pass import embedding_and_tokens
+from .backbones.timm_embedding import TIMMEmbedding
 from .bam import BAM
 from .bands_preprocessor import BandsPreprocessor
 from .head import BAMHead
@@ -28,10 +30,12 @@ __all__ = [
     'FrozenTeacher',
     'LinearProbe',
     'NormedMapsViT',
+    'TIMMEmbedding',
     'attention_maps',
     'boxes_from_heat_maps',
     'embed_views',
     'embedding',
+    'embedding_and_tokens',
     'heat_map',
     'pool_features',
 ]
