@@ -86,7 +86,6 @@ def ablation_table(results: dict, out: str | Path) -> Table:
         f'than {LEVEL:g} for the sign of its difference; five tests find something by '
         'chance in one experiment of four. Without balancing, it is as in the paper if '
         'all runs end below the random network.',
-        mark_best=False,
     )
 
 

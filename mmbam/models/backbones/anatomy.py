@@ -48,7 +48,7 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
     network = backbone.timm_model
     if not hasattr(network, 'forward_head'):  # a feature pyramid
         return pool_features(backbone(images))
-    features = _run_timm(network.forward_features, images)
+    features = run_timm(network.forward_features, images)
     if features.dim() != 4:
         return pool_features(network.forward_head(features))
     # timm's heads average the map first. What they do next, such as CAFormer's final
