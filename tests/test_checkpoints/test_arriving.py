@@ -127,7 +127,7 @@ def test_registers_are_named(tmp_path, vits, name):
     'build, words',
     [
         (lambda: mm_vit(patch_size=4), r'another patch size \(8 x 8 for 4 x 4\)'),
-        (lambda: mm_vit(in_channels=5), r'input channels \(3 for 5\)'),
+        (lambda: mm_vit(in_channels=5), 'sees 3 bands, but this one sees 5'),
         (lambda: mm_vit(arch=dict(num_layers=3)), r'another depth \(2 blocks for 3\)'),
         (lambda: mm_vit(arch=dict(embed_dims=32)), r'another width \(24 for 32\)'),
         (lambda: mm_resnet(18), 'another kind of network'),
