@@ -109,7 +109,7 @@ def test_a_function_gives_what_its_verb_prints(made):
         (dict(config='a', checkpoint='b', k=['x']), 'k: invalid int value'),
         (dict(config='a', checkpoint='b', source='x'), 'source: invalid choice'),
         (dict(config='no.py', checkpoint='b'), 'Config file not found: no.py'),
-        (dict(config='a', checkpoint='b', devices=2), '--devices N'),
+        (dict(config='a', checkpoint='b', devices='x'), 'devices: invalid int value'),
     ],
 )
 def test_a_wrong_call_gets_one_sentence(arguments, sentence):
@@ -129,3 +129,12 @@ def test_functions_of_groups_and_flags(made, tmp_path):
     arguments = dict(config=config, checkpoint=weights, images=root / 'test')
     assert mmbam.draw_attention(**arguments, num=1, size=16, out=picture) == [picture]
     assert picture.is_file()
+
+
+@pytest.mark.slow
+def test_a_function_on_two_devices_returns_the_result_of_one(made):
+    _, config, weights = made
+    arguments = dict(config=config, checkpoint=weights, k=[3], num_workers=0)
+    assert mmbam.knn(**arguments, devices=2) == mmbam.knn(**arguments)
+    with pytest.raises(InputError, match='exit code 1 on 2 devices'):
+        mmbam.knn(**{**arguments, 'checkpoint': 'gone.pth'}, devices=2)

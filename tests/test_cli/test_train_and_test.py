@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import runpy
 import signal
 import subprocess
 import sys
@@ -156,6 +157,14 @@ def test_a_checkpoint_that_could_run_code_is_not_resumed(config, tmp_path):
 )
 def test_mistakes_end_in_one_sentence(name, args, sentence, config):
     assert run_verb(name, *[arg.format(config=config) for arg in args])[1] == sentence
+
+
+@pytest.mark.parametrize('verb, args', [('train', []), ('test', ['a.pth'])])
+def test_the_scripts_of_openmmlab_are_the_verbs(verb, args, monkeypatch):
+    script = str(ROOT / 'tools' / f'{verb}.py')
+    monkeypatch.setattr(sys, 'argv', [script, 'no.py', *args])
+    with pytest.raises(SystemExit, match=f'mmbam {verb}: Config file not found: no.py'):
+        runpy.run_path(script, run_name='__main__')
 
 
 @pytest.mark.slow
