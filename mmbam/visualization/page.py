@@ -124,18 +124,14 @@ class Table:
         """
         marked: set[tuple[int, int]] = set()
         for column in range(len(self.header)):
-            cells = [(row[column], number) for number, row in enumerate(self.rows)]
-            known = [(cell, n) for cell, n in cells if _value(cell) is not None]
-            pairs = [(cell, n) for cell, n in known if isinstance(cell, tuple)]
+            cells = [row[column] for row in self.rows]
+            known = [cell for cell in cells if _value(cell) is not None]
+            pairs = [cell for cell in known if isinstance(cell, tuple)]
             if len(pairs) < max(2, len(known)):
                 continue
-            (best, error), row = max(pairs)
-            if all(
-                best - value > 2 * math.hypot(error, other)
-                for (value, other), number in pairs
-                if number != row
-            ):
-                marked.add((row, column))
+            best, *others = sorted(pairs, reverse=True)
+            if all(best[0] - v > 2 * math.hypot(best[1], e) for v, e in others):
+                marked.add((cells.index(best), column))
         return marked
 
     def numeric_columns(self) -> list[bool]:
