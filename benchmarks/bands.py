@@ -87,9 +87,9 @@ def measure(root: Path, work_dir: Path, epochs: int, depth: int | str) -> list[f
 def main() -> None:
     """Parse the command line, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--epochs', type=positive, default=20, help='epochs of a run')
-    parser.add_argument('--train', type=positive, default=1000, help='training images')
-    parser.add_argument('--test', type=positive, default=400, help='test images')
+    parser.add_argument('--epochs', type=positive, default=10, help='epochs of a run')
+    parser.add_argument('--train', type=positive, default=800, help='training images')
+    parser.add_argument('--test', type=positive, default=200, help='test images')
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = make_band_world(Path(folder, 'world'), args.train, args.test)

@@ -9,18 +9,18 @@ _base_ = './bam_resnet_32px.py'
 
 data_root = 'data/bands'
 bands = 5
-# Printed by: mmbam stats data/bands/train --channels 5 --depth full
+# Rounded from: mmbam stats data/bands/train --channels 5 --depth full
 data_preprocessor = dict(
     _delete_=True,
     type='mmbam.BandsPreprocessor',
-    mean=[16640.0] * bands,
-    std=[134.0] * bands,
+    mean=[16510.0] * bands,
+    std=[68.0] * bands,
 )
 model = dict(backbone=dict(in_channels=bands))
 
 load = dict(type='mmbam.LoadImage', channels=bands, depth='full')
 # Brightness and contrast of each band.
-jitter = dict(strength=(0.2, 0.2), flip=0.5, vertical_flip=0.5)
+jitter = dict(strength=(0.1, 0.1), flip=0.5, vertical_flip=0.5)
 train_pipeline = [
     load,
     dict(
@@ -38,7 +38,7 @@ train_pipeline = [
 test_pipeline = [dict(load, max_errors=0), dict(type='PackInputs')]
 
 train_dataloader = dict(
-    batch_size=50,
+    batch_size=100,
     dataset=dict(
         _delete_=True,
         type='CustomDataset',
@@ -61,7 +61,7 @@ custom_hooks = [
     ),
 ]
 
-max_epochs = 20
+max_epochs = 10
 train_cfg = dict(max_epochs=max_epochs)
 param_scheduler = [
     dict(

@@ -1,6 +1,6 @@
 """UPerNet on images with 5 bands of 16 bits, from weights of bam_resnet_bands.py.
 
-    MMBAM_CHECKPOINT=work_dirs/bam_resnet_bands/epoch_20.pth \
+    MMBAM_CHECKPOINT=work_dirs/bam_resnet_bands/epoch_10.pth \
         python tools/train.py configs/tiny/upernet_resnet_bands.py
 
 Images are TIFF files in ADE20K's folders. No step changes colors, and only steps that
@@ -11,9 +11,9 @@ _base_ = './upernet_resnet_world.py'
 
 bands = 5
 data_root = 'data/bands/ade/ADEChallengeData2016'
-# Printed by: mmbam stats DIR --channels 5 --depth full
+# Rounded from: mmbam stats DIR --channels 5 --depth full
 data_preprocessor = dict(
-    mean=[16640.0] * bands, std=[134.0] * bands, bgr_to_rgb=False, size=(128, 128)
+    mean=[16510.0] * bands, std=[68.0] * bands, bgr_to_rgb=False, size=(128, 128)
 )
 model = dict(
     data_preprocessor=data_preprocessor,

@@ -17,7 +17,7 @@ from mmbam.engine.launch import build_runner, load_config
 from tests.helpers.run import ROOT
 
 pytestmark = pytest.mark.slow
-EPOCHS = 8
+EPOCHS = 10
 TINY = ROOT / 'configs/tiny'
 
 

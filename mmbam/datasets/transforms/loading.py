@@ -87,8 +87,9 @@ class LoadImage(BaseTransform):
         self.channels = check_channels(channels)
         self.depth = depth
         self.bits = bits
-        # Shared with the workers, so that all of them together say it once.
-        self._said = torch.zeros(1, dtype=torch.uint8).share_memory_()
+        # Shared by the workers: whether a warning was said, and any image was loaded.
+        # One tensor, because spawned workers take no memory twice.
+        self._shared = torch.zeros(2, dtype=torch.uint8).share_memory_()
         self._any_loaded = False
         self.errors = ReadErrors(max_errors)
         self.max_pixels = max_pixels
@@ -111,7 +112,7 @@ class LoadImage(BaseTransform):
                 self._say,
             )
         except Exception as error:  # decoders and file backends raise many types
-            if isinstance(error, WrongBands) and not self._any_loaded:
+            if isinstance(error, WrongBands) and not self._shared[1]:
                 raise WrongBandsError(
                     f'{str(path)!r} does not fit: {error}.'
                 ) from error
@@ -123,7 +124,9 @@ class LoadImage(BaseTransform):
             self._failed_in_a_row += 1
             return None
         self._failed_in_a_row = 0
-        self._any_loaded = True
+        if not self._any_loaded:  # a number is faster to look at than a tensor
+            self._any_loaded = True
+            self._shared[1] = 1
         if img.dtype == np.uint16:
             results['value_range'] = (0, 2 ** (self.bits or 16) - 1)
         if img.dtype != np.uint8:
@@ -133,8 +136,8 @@ class LoadImage(BaseTransform):
         return results
 
     def _say(self, message: str) -> None:
-        if not self._said:
-            self._said += 1
+        if not self._shared[0]:
+            self._shared[0] = 1
             print_log(message, 'current', logging.WARNING)
 
     def __repr__(self) -> str:

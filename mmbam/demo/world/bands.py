@@ -34,11 +34,11 @@ def draw_band_image(label: int, size: int, rng: np.random.Generator) -> np.ndarr
     bands = []
     for band in range(BANDS):
         upper = 0x40 + (rng.random((size, size)) < 0.05)
-        lower = rng.normal(100, 15) + 25 * rng.normal(size=(size, size))
+        lower = rng.normal(90, 12) + 15 * rng.normal(size=(size, size))
         if band in CLASSES[label]:
             angle, phase = rng.uniform(0, 2 * np.pi, 2)
             wave = np.cos((x * np.cos(angle) + y * np.sin(angle)) * 1.2 + phase)
-            lower += 40 + 40 * wave
+            lower += 60 + 40 * wave
         value = 256 * upper + np.rint(lower.clip(0, 255)).astype(int)
         bands.append(value.astype(np.uint16))
     return np.stack(bands, axis=2)
@@ -46,8 +46,8 @@ def draw_band_image(label: int, size: int, rng: np.random.Generator) -> np.ndarr
 
 def make_band_world(
     root: str | Path,
-    train: int = 1000,
-    test: int = 400,
+    train: int = 800,
+    test: int = 200,
     size: int = 32,
     seed: int = 0,
 ) -> Path:
@@ -55,8 +55,8 @@ def make_band_world(
 
     Args:
         root (str | Path): Folder to make.
-        train (int): Number of training images. Defaults to 1000.
-        test (int): Number of test images. Defaults to 400.
+        train (int): Number of training images. Defaults to 800.
+        test (int): Number of test images. Defaults to 200.
         size (int): Height and width of the images in pixels. Defaults to 32.
         seed (int): Seed of all images. Defaults to 0.
     """

@@ -56,6 +56,7 @@ def test_the_first_image_with_other_bands_stops_the_run_and_a_later_one_does_not
     assert loader(dict(img_path=str(folder / 'three.png'))) is None
     (reason,) = loader.errors.paths().values()
     assert '3 bands of uint16' in reason
+    assert loader._shared.is_shared(), 'a worker that starts later goes on as well'
 
 
 def test_less_than_16_bits_are_said_once_by_all_workers(folder, monkeypatch):
@@ -66,7 +67,7 @@ def test_less_than_16_bits_are_said_once_by_all_workers(folder, monkeypatch):
         results = loader(dict(img_path=str(folder / name)))
     np.testing.assert_array_equal(results['img'], FIVE[..., :3] >> 8)
     assert len(said) == 1 and 'use 12 bits (by the highest value)' in said[0]
-    assert loader._said.is_shared(), 'workers see that one of them said it'
+    assert loader._shared.is_shared(), 'workers see that one of them said it'
 
 
 def test_a_pipeline_with_bands_can_be_sent_to_a_worker(folder):
