@@ -173,7 +173,6 @@ def test_heat_and_stages_come_before_the_final_norm(ours, theirs, released):
     [
         ('caformer_s18', {}),
         ('convnext_atto', {}),  # a norm after the mean
-        ('mobilenetv3_small_050', {}),  # a layer after the mean
         ('resnet10t', {}),
         (
             'swin_tiny_patch4_window7_224',  # channels last
