@@ -63,7 +63,7 @@ def ablation_table(results: dict, out: str | Path) -> Table:
                     _spread([p[key] for p in last.values()])
                     for key in ('linear', 'knn')
                 ),
-                _spread(differences),
+                '–' if name == FULL else _spread(differences),
                 statistics.mean(point['rankme'] for point in last.values()),
                 *(_mean(values) for values in zip(*entropies)),
                 f'{len(_fallen(of))} of {len(of)}',

@@ -139,7 +139,7 @@ def test_the_table_has_the_papers_figures_beside_ours(tmp_path):
     assert row['RankMe'] == 7.0 and row['entropy A'] is None
     assert (row['paper, linear (%)'], row['paper, minus full']) == ('72.6', '-1.1')
     assert found['full']['paper, linear (%)'] == '73.7'
-    assert found['full']['linear minus full'] is None
+    assert found['full']['linear minus full'] == '–'
     assert found['no_balancing']['paper, linear (%)'] == 'collapse'
     assert found['no_balancing']['below random network'] == '3 of 3'
     assert found['no_teacher']['seeds'] == '2'

@@ -49,13 +49,18 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
     if not hasattr(network, 'forward_head'):  # a feature pyramid
         return pool_features(backbone(images))
     features = run_timm(network.forward_features, images)
-    if features.dim() != 4:
+    if not isinstance(features, Tensor) or features.dim() != 4:
         return pool_features(network.forward_head(features))
-    # timm's heads average the map first. What they do next, such as CAFormer's final
-    # norm, belongs to the mean; mmpretrain's wrapper lets them do it at each position.
-    last = getattr(network, 'output_fmt', 'NCHW') == 'NHWC'
-    mean = features.mean(dim=(1, 2) if last else (2, 3), keepdim=True)
-    return network.forward_head(mean).flatten(1)
+    channels_last = getattr(network, 'output_fmt', 'NCHW') == 'NHWC'
+    positions = (1, 2) if channels_last else (2, 3)
+    # CAFormer, ConvNeXt and others have their final norm in the head, behind the
+    # pooling that mmpretrain's wrapper takes away: it is the norm of the mean.
+    head = getattr(network, 'head', None)
+    if hasattr(head, 'global_pool') and hasattr(head, 'norm'):
+        mean = features.mean(dim=positions, keepdim=True)
+        return network.forward_head(mean).flatten(1)
+    features = network.forward_head(features)
+    return features.mean(positions) if features.dim() == 4 else pool_features(features)
 
 
 def embedding_width(backbone: nn.Module, image_size: int) -> int:
