@@ -89,7 +89,7 @@ def compare(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--images', type=positive, default=64)
+    parser.add_argument('--images', type=positive, default=32)
     parser.add_argument('--batch-size', type=positive, default=16)
     parser.add_argument('--repeats', type=positive, default=5)
     args = parser.parse_args()

@@ -1,6 +1,7 @@
 """Arriving: each project's file gives the features of the network that wrote it."""
 
 import logging
+import os
 import re
 
 import pytest
@@ -10,7 +11,9 @@ from mmengine.logging import MMLogger
 from mmpretrain.registry import MODELS
 
 from mmbam.checkpoints import load_backbone, read_weights, select_backbone
+from mmbam.models import FrozenTeacher
 from tests.helpers import sources
+from tests.helpers.hostile import Runs
 from tests.helpers.networks import mm_resnet, mm_vit, randomise, timm_vit
 
 IMAGE = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
@@ -79,6 +82,13 @@ def test_a_prefix_names_the_other_network(tmp_path, vits, make, prefix):
     ours = mm_vit()
     load_backbone(ours, make(*vits, tmp_path), prefix=prefix)
     torch.testing.assert_close(ours(IMAGE)[-1], of_timm(vits[1]), atol=1e-5, rtol=0)
+
+
+def test_a_frozen_teacher_reads_what_everything_reads(tmp_path, vits):
+    path = sources.moco_v3(*vits, tmp_path)
+    for prefix, network in ((None, 0), ('module.momentum_encoder', 1)):
+        teacher = FrozenTeacher(mm_vit(), str(path), prefix=prefix)
+        assert torch.equal(teacher.backbone.cls_token, vits[network].cls_token)
 
 
 def test_a_momentum_encoder_is_a_teacher_for_who_asks(tmp_path, vits):
@@ -193,6 +203,14 @@ def test_a_folder_cannot_lead_out_of_itself(tmp_path):
     (tmp_path / 'model.safetensors.index.json').write_text(index)
     with pytest.raises(ValueError, match='secret.pth.*no file name'):
         read_weights(tmp_path)
+
+
+def test_code_in_a_folder_never_runs(tmp_path, vits):
+    proof = tmp_path / 'ran'
+    hostile = {**sources.bare(vits[0]), 'x': Runs(os.mkdir, str(proof))}
+    torch.save(hostile, tmp_path / 'pytorch_model.bin')
+    assert torch.equal(read_weights(tmp_path)['cls_token'], vits[0].cls_token)
+    assert not proof.exists()
 
 
 @pytest.mark.parametrize('content', ['[', '[1]', '[' * 100_000])

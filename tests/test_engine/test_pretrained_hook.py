@@ -73,6 +73,11 @@ def test_training_starts_from_the_file(tmp_path, checkpoint, source, value):
     assert model.teacher.weight.eq(value).all()  # the average starts equal
 
 
+def test_a_prefix_names_the_network(tmp_path, checkpoint):
+    named = hook(checkpoint, prefix='teacher.backbone.', source='student')
+    assert train(tmp_path / 'run', [named]).model.backbone.weight.eq(4).all()
+
+
 def test_a_resumed_run_keeps_its_own_weights(tmp_path, checkpoint):
     hooks = [hook(checkpoint)]
     train(tmp_path / 'run', hooks, lr=0.1)
