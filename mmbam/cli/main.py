@@ -9,6 +9,7 @@ from importlib import import_module
 # Verb, and what --help says of it. Each is a module of this folder with the functions
 # add_arguments(parser) and run(args); only that of the verb in use is imported.
 VERBS = {
+    'pretrain': 'pre-train a network on a folder of images, settings derived',
     'knn': 'accuracy of nearest neighbours on frozen features',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module
@@ -44,7 +45,8 @@ def _add_verbs(
         module = import_module(f'mmbam.cli.{of}{verb}')
         own = parser.verbs.add_parser(verb, help=about, description=module.__doc__)
         module.add_arguments(own)
-        own.set_defaults(run=module.run, prog=own.prog)
+        join = getattr(module, 'JOIN', True)
+        own.set_defaults(run=module.run, prog=own.prog, join=join)
 
 
 def main() -> None:
@@ -52,7 +54,7 @@ def main() -> None:
     args = build_parser(sys.argv[1:]).parse_args()
     from .common import run_command  # heavy, so only once there is something to run
 
-    run_command(lambda: args.run(args), name=args.prog)
+    run_command(lambda: args.run(args), join=args.join, name=args.prog)
 
 
 if __name__ == '__main__':

@@ -14,6 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
 
+from .health import run_health
+
 
 @HOOKS.register_module()
 class ProgressHook(Hook):
@@ -24,14 +26,17 @@ class ProgressHook(Hook):
 
     Args:
         lines (int): Number of plain lines over the whole run. Defaults to 20.
+        health (bool): Whether to show the entropies of A and B as well, and what they
+            mean. Defaults to False.
     """
 
     priority = 'VERY_LOW'  # after all other hooks, to include their time
 
-    def __init__(self, lines: int = 20) -> None:
+    def __init__(self, lines: int = 20, health: bool = False) -> None:
         if lines < 1:
             raise InputError(f'ProgressHook: lines must be at least 1, got {lines}.')
         self.lines = lines
+        self.health = health
         self._file = sys.stdout  # even if stdout is redirected later
         self._bar: Progress | None = None
 
@@ -65,6 +70,9 @@ class ProgressHook(Hook):
         if isinstance(runner.train_loop, IterBasedTrainLoop):
             text = f'Step {done}/{total}'
         text = f'{text}, loss {loss:.3f}'
+        now = run_health(runner) if self.health else None
+        if now is not None:
+            text += f', A {now.entropy_a:.2f}, B {now.entropy_b:.2f}: {now.word}'
         if self._bar is not None:
             self._bar.update(self._task, completed=done, description=text)
         elif done * self.lines // total > (done - 1) * self.lines // total:
