@@ -133,7 +133,7 @@ def plan(args: argparse.Namespace) -> tuple[Recipe, ImageFolder, str]:
         batch_size=args.batch_size,
         devices=args.devices * int(os.environ.get('NNODES', '1')),
         gpu=gpu,
-        cores=len(os.sched_getaffinity(0)),
+        cores=_cores(),
         init=args.init,
         teacher=args.teacher,
         teacher_checkpoint=args.teacher_checkpoint,
@@ -142,6 +142,12 @@ def plan(args: argparse.Namespace) -> tuple[Recipe, ImageFolder, str]:
     )
     folder = measure(images)
     return derive(folder, wishes), folder, out
+
+
+def _cores() -> int:
+    if hasattr(os, 'sched_getaffinity'):  # on Linux: those that this process may use
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def summarize(outcome: dict[str, str], args: argparse.Namespace) -> None:

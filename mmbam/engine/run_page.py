@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from mmengine.config import Config
 from mmengine.runner import Runner
 
 from mmbam.datasets.images import read_image
@@ -209,13 +208,16 @@ def _reduced(image: np.ndarray) -> np.ndarray:
     )
 
 
-def describe_config(cfg: Config) -> str:
-    """Name the network and the data of a run in a sentence."""
-    backbone = cfg.model.backbone
-    name = backbone.get('model_name') or backbone.get('arch') or backbone.get('depth')
-    kind = str(backbone.type).rpartition('.')[2]
-    root = cfg.train_dataloader.dataset.get('data_root', '')
-    return f'{kind} {name if not isinstance(name, dict) else ""} on {root}'
+def describe_run(runner: Runner) -> dict[str, str]:
+    """Name the network and the images of a run."""
+    model: Any = unwrap(runner.model)
+    weights = sum(parameter.numel() for parameter in model.backbone.parameters())
+    loader: Any = runner.train_dataloader
+    leaf: Any = leaf_datasets(loader.dataset)[0]
+    return {
+        'network': f'{type(model.backbone).__name__}, {weights / 1e6:.1f} M weights',
+        'images': f'{len(loader.dataset):,}, in {getattr(leaf, "data_root", "")}',
+    }
 
 
 UNIFORM = 'mmbam_uniform_entropy'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +87,7 @@ def patch_of(name: str) -> int:
     """Side of the patches that a network cuts its images into, 1 without patches."""
     if name in VITS:
         return 16
-    return patch_size(_build(_config(name, 224))) if name.startswith(TIMM) else 1
+    return _facts_of_timm(name[len(TIMM) :])[1] if name.startswith(TIMM) else 1
 
 
 def build_network(name: str, size: int, options: Mapping[str, Any] = {}) -> Network:  # noqa: B006
@@ -136,14 +137,22 @@ def _config(name: str, size: int) -> dict:
         )
     if name == 'caformer-m36':
         return dict(type='mmbam.CAFormer', arch='m36')
-    config = dict(type='mmpretrain.TIMMBackbone', model_name=name[len(TIMM) :])
+    wanted = name[len(TIMM) :]
+    options, _ = _facts_of_timm(wanted)
+    return dict(type='mmpretrain.TIMMBackbone', model_name=wanted, **options)
+
+
+@functools.lru_cache(maxsize=4)
+def _facts_of_timm(name: str) -> tuple[dict, int]:
+    """Arguments that a network of timm needs, and the side of its patches."""
+    config = dict(type='mmpretrain.TIMMBackbone', model_name=name)
     # ViTs of timm take images of one size, unless told otherwise.
-    dynamic = dict(config, dynamic_img_size=True)
+    options = dict(dynamic_img_size=True)
     try:
-        MODELS.build(dynamic)
+        network = MODELS.build(dict(config, **options))
     except TypeError:
-        return config
-    return dynamic
+        options, network = {}, _build(config)
+    return options, patch_size(network)
 
 
 def _build(config: dict) -> nn.Module:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import os
 import signal
@@ -123,7 +122,7 @@ def train(path: Path, resume: bool = False, launcher: str = 'none') -> dict[str,
         lock_work_dir(cfg.work_dir)
     progress = ProgressHook(health=True)
     # The log goes to its file; warnings and errors to the terminal as well.
-    with contextlib.redirect_stdout(io.StringIO()):
+    with open(os.devnull, 'w') as nowhere, contextlib.redirect_stdout(nowhere):
         try:
             runner = launch.build_runner(cfg)
         finally:

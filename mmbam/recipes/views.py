@@ -74,7 +74,6 @@ def view_pipeline(size: int, local_size: int, num_local: int) -> list[dict]:
         area = numbers.SMALL_LOCAL_AREA if small else numbers.LOCAL_AREA
         views.append(kind(local_size, area, blur=0.5, num=num_local))
     return [
-        dict(type='mmbam.SeedBySample'),
         dict(type='mmbam.LoadImage', max_errors=0.01),
         dict(type='mmbam.MultiCrop', views=views, alpha=0.6),
         dict(type='PackInputs'),

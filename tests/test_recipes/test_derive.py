@@ -52,7 +52,7 @@ def test_a_long_run_has_the_recipe_of_the_paper():
     assert cfg.model.teacher.momentum == 0.995
     assert cfg.model.neck.norm_cfg is None
     assert cfg.model.neck.out_channels == 4096
-    views = cfg.train_dataloader.dataset.pipeline[2].views
+    views = cfg.train_dataloader.dataset.pipeline[1].views
     assert [(view.size, view.get('num', 1)) for view in views] == [
         (224, 1),
         (224, 1),
@@ -106,7 +106,7 @@ def test_the_latents_are_as_wide_as_a_frozen_teacher(tmp_path):
     assert cfg.model.neck.out_channels == 192
     assert cfg.model.teacher.type == 'mmbam.FrozenTeacher'
     # A multiple of the teacher's patches, at least four of them.
-    assert cfg.train_dataloader.dataset.pipeline[2].views[0].size == 64
+    assert cfg.train_dataloader.dataset.pipeline[1].views[0].size == 64
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_other_networks_give_a_model_that_trains(model):
     cfg = recipe(side=64, model=model, epochs=1).config
     check_config(cfg)
     network = MODELS.build(cfg.model)
-    size = cfg.train_dataloader.dataset.pipeline[2].views[0].size
+    size = cfg.train_dataloader.dataset.pipeline[1].views[0].size
     views = [torch.rand(3, 3, size, size) for _ in range(2)]
     loss = network.loss(views)['loss']
     loss.backward()

@@ -119,9 +119,9 @@ class PageHook(Hook):
         )
 
     def _facts(self, runner: Runner) -> dict[str, str]:
-        from mmbam.engine.run_page import UNIFORM, describe_config
+        from mmbam.engine.run_page import UNIFORM, describe_run
 
-        facts = {'network and images': describe_config(runner.cfg)}
+        facts = describe_run(runner)
         now = run_health(runner)
         if now is not None:
             runner.message_hub.update_info(UNIFORM, now.uniform)
