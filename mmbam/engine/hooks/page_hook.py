@@ -136,5 +136,13 @@ class PageHook(Hook):
             facts['k-NN'] = (
                 f'{history[-1]["top1"]:.1f} % after epoch {history[-1]["epoch"]} '
                 f'(best {best["top1"]:.1f} % after epoch {best["epoch"]})'
+                + _of_images(runner)
             )
         return facts
+
+
+def _of_images(runner: Runner) -> str:
+    """How many images were tested: with 20 of them, one is 5 points."""
+    loaders = [getattr(hook, 'test_loader', None) for hook in runner.hooks]
+    counts = [len(loader.dataset) for loader in loaders if loader is not None]
+    return f', of {counts[0]:,} test images' if counts else ''

@@ -26,8 +26,8 @@ class ProgressHook(Hook):
 
     Args:
         lines (int): Number of plain lines over the whole run. Defaults to 20.
-        health (bool): Whether to show the entropies of A and B as well, and what they
-            mean. Defaults to False.
+        health (bool): Whether to show means of loss and entropies over 20 steps, and
+            what they mean, in place of the last loss. Defaults to False.
     """
 
     priority = 'VERY_LOW'  # after all other hooks, to include their time
@@ -69,8 +69,8 @@ class ProgressHook(Hook):
         text = f'Epoch {runner.epoch + 1}/{runner.max_epochs}'
         if isinstance(runner.train_loop, IterBasedTrainLoop):
             text = f'Step {done}/{total}'
-        text = f'{text}, loss {loss:.3f}'
         now = run_health(runner) if self.health else None
+        text = f'{text}, loss {loss if now is None else now.loss:.3f}'
         if now is not None:
             text += f', A {now.entropy_a:.2f}, B {now.entropy_b:.2f}: {now.word}'
         if self._bar is not None:
