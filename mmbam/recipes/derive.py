@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from mmengine.config import Config
 
-from mmbam.evaluation.frozen import plain_pipeline
-from mmbam.evaluation.labelled import train_and_test
 from mmbam.utils.config import describe
 from mmbam.utils.errors import InputError
 
 from . import numbers
 from .folder import ImageFolder
+from .hooks import knn, localization, times
 from .networks import build_network, patch_of
 from .runtime import runtime_config
 from .schedule import (
@@ -39,10 +38,6 @@ class Recipe:
 def derive(images: ImageFolder, wishes: Wishes) -> Recipe:
     """Derive the config of a run from images and wishes."""
     return _Derivation(images, wishes).recipe()
-
-
-def _times(number: int, what: str) -> str:
-    return f'{number:,} {what}' + 's' * (number != 1)
 
 
 class _Derivation:
@@ -90,14 +85,11 @@ class _Derivation:
             'images',
             f'{images.count:,}',
             f'{sizes}, shorter side typically {images.short_side} px'
-            + (f'; {images.unreadable} cannot be read' if images.unreadable else ''),
+            + (
+                f'; {images.unreadable} unreadable of those tried'
+                * (images.unreadable > 0)
+            ),
         )
-        if images.unreadable > 2:
-            self.row(
-                'unreadable images',
-                images.unreadable,
-                'of those looked at; the run stops if they are over 1 % (at least 10)',
-            )
         self.network = build_network(wishes.model, self.size, wishes.options)
         self.row(
             'network',
@@ -127,8 +119,8 @@ class _Derivation:
         self.row('batch size', self.batch, why)
         self.row(
             'length',
-            _times(wishes.epochs, 'epoch'),
-            f'{_times(self.epoch_steps, "step")} each, {self.steps:,} in all',
+            times(wishes.epochs, 'epoch'),
+            f'{times(self.epoch_steps, "step")} each, {self.steps:,} in all',
         )
         kind, why = 'long', "the paper's: teacher, local views, no batch norm"
         if self.short:
@@ -235,7 +227,7 @@ class _Derivation:
         why = 'as many as the cores of a device, at most 10'
         if not wishes.gpu:
             workers, why = 1, 'the network itself needs the cores'
-        self.row('loading', _times(workers, 'worker'), why)
+        self.row('loading', times(workers, 'worker'), why)
         if self.images.largest > 16 * self.size**2 * 4:
             self.row(
                 'hint',
@@ -307,54 +299,20 @@ class _Derivation:
             )
             self.row('start', os.path.basename(wishes.init), 'given')
         hooks.append(dict(type='mmbam.SeedByEpochHook'))
-        hooks += self._localization()
+        localize, row = localization(
+            self.size,
+            epochs,
+            self.short,
+            wishes.init is not None,
+            256 if wishes.gpu else 64,
+        )
+        hooks += localize
+        self.row(*row)
         hooks.append(dict(type='mmbam.MonitorHook', interval=self.log_every))
         self.row('alarm', 'on', 'ends a run whose targets say nothing')
         if wishes.labelled:
-            hooks.append(self._knn(wishes.labelled))
+            hook, row = knn(wishes.labelled, self.size, epochs)
+            hooks.append(hook)
+            self.row(*row)
         hooks.append(dict(type='mmbam.PageHook', interval=max(1, epochs // 20)))
         return hooks
-
-    def _localization(self) -> list[dict]:
-        epochs = self.wishes.epochs
-        if self.size <= numbers.SMALL_VIEW or epochs < 4:
-            why = 'a crop shows most of so small an image'
-            if self.size > numbers.SMALL_VIEW:
-                why = f'a run of {_times(epochs, "epoch")} is too short'
-            self.row('ContrastiveCrop', 'off', why)
-            return []
-        shares = numbers.LOCALIZE_SHORT if self.short else numbers.LOCALIZE_LONG
-        first, every = (max(1, round(share * epochs)) for share in shares)
-        if self.wishes.init:
-            first = 0  # good weights give useful boxes at once
-        self.row(
-            'ContrastiveCrop',
-            f'from epoch {first}, every {every}',
-            'half and a quarter of a short run'
-            if self.short
-            else '40 and 20 of 300 epochs in the paper',
-        )
-        return [
-            dict(
-                type='mmbam.LocalizeHook',
-                start_epoch=first,
-                interval=every,
-                image_size=self.size,
-                batch_size=256 if self.wishes.gpu else 64,
-            )
-        ]
-
-    def _knn(self, folder: str) -> dict:
-        train, test, number = train_and_test(folder, plain_pipeline(self.size))
-        every = max(1, self.wishes.epochs // 10)
-        self.row('k-NN', f'every {every} epochs', f'{number:,} images to search')
-        return dict(
-            type='mmbam.KNNHook',
-            train_dataset=train,
-            test_dataset=test,
-            interval=every,
-            fraction=1.0 if number <= 50_000 else 0.1,
-            k=min(20, number),
-            network='teacher',
-            num_workers=1,
-        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import numbers
 from .networks import Network
 from .numbers import Schedule
@@ -35,8 +37,9 @@ def peak_rate(
 
 def optimizer_config(schedule: Schedule, lr: float, gpu: bool) -> dict:
     """Config of the ``optim_wrapper``: mixed precision on a GPU."""
-    wrapper = dict(type='AmpOptimWrapper', loss_scale='dynamic') if gpu else {}
-    wrapper = wrapper or dict(type='OptimWrapper')
+    wrapper: dict[str, Any] = dict(type='OptimWrapper')
+    if gpu:
+        wrapper = dict(type='AmpOptimWrapper', loss_scale='dynamic')
     optimizer = dict(type=schedule.optimizer, lr=lr, weight_decay=schedule.weight_decay)
     if schedule.optimizer == 'LARS':
         optimizer['momentum'] = 0.9

@@ -51,7 +51,7 @@ def run_health(runner: Runner) -> Health | None:
         runner (Runner): A run, in or after an iteration.
     """
     model: Any = unwrap(runner.model)
-    module = getattr(getattr(model, 'head', None), 'loss_module', None)
+    module: Any = getattr(getattr(model, 'head', None), 'loss_module', None)
     scalars = runner.message_hub.log_scalars
     keys = [f'train/{name}' for name in ('loss', 'entropy_a', 'entropy_b')]
     if not hasattr(module, 'positive_mask') or any(key not in scalars for key in keys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from mmengine.dist import is_main_process
 from mmengine.hooks import Hook
@@ -50,7 +51,7 @@ class PageHook(Hook):
             )
         self.interval = interval
         self.minutes = minutes
-        self._page = None
+        self._page: Any = None
         self._made_at, self._took = 0.0, 0.0
         self._began, self._first_iter = 0.0, 0
 
