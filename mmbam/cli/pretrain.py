@@ -13,7 +13,7 @@ from mmengine.registry import init_default_scope
 from torch.cuda import device_count, is_available
 
 from mmbam.recipes.derive import Recipe, Wishes, derive
-from mmbam.recipes.folder import ImageFolder, measure
+from mmbam.recipes.folder import measure
 from mmbam.recipes.networks import NAMES
 from mmbam.recipes.run import prepare, result, run_on_devices, train
 from mmbam.utils.config import Options, read_config
@@ -91,7 +91,8 @@ def run(args: argparse.Namespace) -> dict[str, str]:
             summarize(outcome, args)
         return outcome
     init_default_scope('mmpretrain')
-    recipe, images, out = plan(args)
+    recipe = plan(args)
+    out = recipe.config.work_dir
     print_texts(
         f'Pre-training {args.model} on {args.images}',
         ('what', 'value', 'why'),
@@ -109,11 +110,13 @@ def run(args: argparse.Namespace) -> dict[str, str]:
     words = ['pretrain', args.images, '--out', out, '--launcher', 'pytorch']
     # For the commands that the summary suggests.
     words += ['--devices', str(args.devices), '--model', args.model]
+    if args.labelled:
+        words += ['--labelled', args.labelled]
     run_on_devices(args.devices, words + ['--resume'] * args.resume)
     return result(path)
 
 
-def plan(args: argparse.Namespace) -> tuple[Recipe, ImageFolder, str]:
+def plan(args: argparse.Namespace) -> Recipe:
     """Look at the images, and derive the config."""
     if args.devices < 1:
         raise InputError(f'--devices must be at least 1, but got {args.devices}.')
@@ -140,8 +143,7 @@ def plan(args: argparse.Namespace) -> tuple[Recipe, ImageFolder, str]:
         labelled=args.labelled,
         options=dict(args.cfg_options),
     )
-    folder = measure(images)
-    return derive(folder, wishes), folder, out
+    return derive(measure(images), wishes)
 
 
 def _cores() -> int:
