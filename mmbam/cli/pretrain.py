@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
-from mmengine.dist import is_main_process
 from mmengine.registry import init_default_scope
 from torch.cuda import device_count, is_available
 
+from mmbam.engine.hooks.page_hook import PAGE
+from mmbam.engine.signals import end_with_parent
 from mmbam.recipes.derive import Recipe, Wishes, derive
 from mmbam.recipes.folder import measure
 from mmbam.recipes.networks import NAMES
-from mmbam.recipes.run import prepare, result, run_on_devices, train
+from mmbam.recipes.run import pretrain, result
 from mmbam.utils.config import Options, read_config
 from mmbam.utils.errors import InputError
 from mmbam.utils.tables import print_texts
@@ -44,9 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--devices',
         type=int,
-        default=1,
         metavar='N',
-        help='GPUs of this machine, or processes where there is none [1]',
+        help='GPUs of this machine, or processes where there is none',
     )
     parser.add_argument(
         '--out', metavar='DIR', help='folder of the run [runs/<IMAGES>-<model>]'
@@ -77,64 +78,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='KEY=VALUE',
         help='settings of the derived config to change',
     )
-    # How this command calls itself on each device.
-    parser.add_argument('--launcher', default='none', help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> dict[str, str]:
-    if args.launcher != 'none':
-        from mmbam.engine.signals import end_with_parent
-
+    launcher = 'none'
+    if args.devices is not None:
+        if 'MMBAM_TORCHRUN_PID' not in os.environ:
+            return _start(args)
+        launcher = 'pytorch'
         end_with_parent()
-        outcome = train(Path(args.out, 'config.py'), args.resume, args.launcher)
-        if is_main_process():
-            summarize(outcome, args)
-        return outcome
     init_default_scope('mmpretrain')
-    recipe = plan(args)
-    out = recipe.config.work_dir
-    print_texts(
-        f'Pre-training {args.model} on {args.images}',
-        ('what', 'value', 'why'),
-        recipe.rows,
-    )
+    cfg, rows = plan(args)
+    first = os.environ.get('RANK', '0') == '0'
+    if first:
+        title = f'Pre-training {args.model} on {args.images}'
+        print_texts(title, ('what', 'value', 'why'), rows)
     if args.dry_run:
-        return dict(out=out, config='', page='', checkpoint='')
-    path = prepare(recipe.config, args.resume)
-    print(f'The config is {path}, the page to watch {path.with_name("index.html")}.')
-    sys.stdout.flush()
-    if args.devices == 1:
-        outcome = train(path, args.resume)
+        return dict(out=cfg.work_dir, config='', page='', checkpoint='')
+    if first:
+        print(f'The page to watch is {os.path.join(cfg.work_dir, PAGE)}.', flush=True)
+    outcome = result(pretrain(cfg, args.resume, launcher))
+    if first:
         summarize(outcome, args)
-        return outcome
-    words = ['pretrain', args.images, '--out', out, '--launcher', 'pytorch']
-    # For the commands that the summary suggests.
-    words += ['--devices', str(args.devices), '--model', args.model]
-    if args.labelled:
-        words += ['--labelled', args.labelled]
-    run_on_devices(args.devices, words + ['--resume'] * args.resume)
-    return result(path)
+    return outcome
+
+
+def _start(args: argparse.Namespace) -> dict[str, str]:
+    """Run the same command line in several processes."""
+    command = ['-m', 'mmbam.engine.torchrun', f'--nproc_per_node={args.devices}']
+    done = subprocess.run([sys.executable, *command, '-m', 'mmbam', *sys.argv[1:]])
+    if done.returncode:
+        sys.exit(done.returncode)
+    return result(Path(out_of(args), 'config.py'))
+
+
+def out_of(args: argparse.Namespace) -> str:
+    """The folder of the run."""
+    name = f'{Path(args.images).resolve().name}-{args.model}'
+    return args.out or os.path.join('runs', re.sub(r'[^\w.-]+', '-', name))
 
 
 def plan(args: argparse.Namespace) -> Recipe:
     """Look at the images, and derive the config."""
-    if args.devices < 1:
-        raise InputError(f'--devices must be at least 1, but got {args.devices}.')
     gpu = is_available()
-    if gpu and args.devices > device_count():
+    if gpu and (args.devices or 1) > device_count():
         raise InputError(
             f'--devices {args.devices} is more than the {device_count()} GPUs of this '
             'machine.'
         )
-    images = Path(args.images)
-    name = re.sub(r'[^\w.-]+', '-', f'{images.resolve().name}-{args.model}')
-    out = args.out or os.path.join('runs', name)
     wishes = Wishes(
         args.model,
-        out,
+        out_of(args),
         epochs=args.epochs,
         batch_size=args.batch_size,
-        devices=args.devices * int(os.environ.get('NNODES', '1')),
+        devices=(args.devices or 1) * int(os.environ.get('NNODES') or 1),
         gpu=gpu,
         cores=_cores(),
         init=args.init,
@@ -143,7 +140,7 @@ def plan(args: argparse.Namespace) -> Recipe:
         labelled=args.labelled,
         options=dict(args.cfg_options),
     )
-    return derive(measure(images), wishes)
+    return derive(measure(args.images), wishes)
 
 
 def _cores() -> int:
@@ -155,7 +152,7 @@ def _cores() -> int:
 def summarize(outcome: dict[str, str], args: argparse.Namespace) -> None:
     """Say where everything is, and what to type next."""
     config, checkpoint = outcome['config'], outcome['checkpoint']
-    more = '' if args.devices == 1 else f' --devices {args.devices}'
+    more = '' if args.devices is None else f' --devices {args.devices}'
     pipeline = read_config(config).train_dataloader.dataset.pipeline
     size = next(step.views[0].size for step in pipeline if 'views' in step)
     lines = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mmengine.config import Config
 
@@ -27,8 +27,7 @@ from .views import PREPROCESSOR, view_pipeline, view_sizes
 from .wishes import Wishes, batch_size_of
 
 
-@dataclass
-class Recipe:
+class Recipe(NamedTuple):
     """A derived config, and a row (what, value, why) for each decision."""
 
     config: Config

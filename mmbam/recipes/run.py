@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import signal
-import socket
-import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ from mmbam.engine.config_check import check_config
 from mmbam.engine.hooks import PageHook, ProgressHook
 from mmbam.engine.hooks.page_hook import PAGE
 from mmbam.engine.resuming import set_reliable
-from mmbam.engine.signals import SIGNALS, Stopped
+from mmbam.engine.signals import Stopped
 from mmbam.engine.work_dir import lock_work_dir
 from mmbam.utils.config import read_config
 from mmbam.utils.errors import ExpectedError, InputError
@@ -53,9 +50,7 @@ def prepare(cfg: Config, resume: bool) -> Path:
     lock_work_dir(cfg.work_dir)
     others = [file for file in path.parent.iterdir() if not file.name.startswith('.')]
     if not resume:
-        # Another node of the same run, which never trained, may have been faster.
-        same = path.is_file() and path.read_text(encoding='utf-8') == cfg.pretty_text
-        if others and not (same and others == [path]):
+        if others:
             raise InputError(
                 f'--out {cfg.work_dir} is not empty: go on with its run by --resume, '
                 'or choose another --out.'
@@ -99,27 +94,41 @@ def _differences(before: Any, now: Any, at: str = '') -> list[tuple[str, Any, An
     return [] if before == now else [(at, before, now)]
 
 
-def train(path: Path, resume: bool = False, launcher: str = 'none') -> dict[str, str]:
-    """Train from the config of a run, with a line of progress in place of the log.
+def pretrain(cfg: Config, resume: bool = False, launcher: str = 'none') -> Path:
+    """Train from a derived config, with a line of progress in place of the log.
 
-    The weights are those that ``mmbam train`` makes from the same config.
+    The config is written to ``config.py`` in its ``work_dir``. The weights are those
+    that ``mmbam train`` makes from that file.
 
     Args:
-        path (Path): The config file, in the folder of the run.
+        cfg (Config): The derived config, the same on all ranks.
         resume (bool): Whether to go on from the newest checkpoint. Defaults to False.
         launcher (str): ``'pytorch'`` under torchrun. Defaults to ``'none'``.
 
     Returns:
-        dict[str, str]: ``out``, ``config``, ``page`` and ``checkpoint``.
+        Path: The config file.
     """
+    resume = resume or was_restarted()
+    if os.environ.get('RANK', '0') == '0' or launcher == 'none':
+        path = prepare(cfg, resume)
+        _train(path, Path(cfg.work_dir), resume, launcher)
+        return path
+    # Other ranks may be on other machines, or read the file before it is written.
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder, CONFIG)
+        own.write_text(cfg.pretty_text, encoding='utf-8')
+        _train(own, Path(cfg.work_dir), resume, launcher)
+    return Path(cfg.work_dir, CONFIG)
+
+
+def _train(path: Path, work_dir: Path, resume: bool, launcher: str) -> None:
     text = path.read_text(encoding='utf-8')
-    cfg = launch.load_config(str(path), str(path.parent), launcher=launcher)
-    if resume or was_restarted():
+    cfg = launch.load_config(str(path), str(work_dir), launcher=launcher)
+    if resume:
         launch.set_resume(cfg, 'auto')
     check_config(cfg)
     set_reliable(cfg)
-    if launcher == 'none':  # otherwise the process that called torchrun holds it
-        lock_work_dir(cfg.work_dir)
+    lock_work_dir(cfg.work_dir, launcher)
     progress = ProgressHook(health=True)
     # The log goes to its file; warnings and errors to the terminal as well.
     with open(os.devnull, 'w') as nowhere, contextlib.redirect_stdout(nowhere):
@@ -138,7 +147,6 @@ def train(path: Path, resume: bool = False, launcher: str = 'none') -> dict[str,
             raise
         finally:
             progress.close()
-    return result(path)
 
 
 def _show_warnings(runner: Runner) -> None:
@@ -167,54 +175,3 @@ def result(path: Path) -> dict[str, str]:
         page=str(path.with_name(PAGE)),
         checkpoint=last.read_text().strip() if last.is_file() else '',
     )
-
-
-def torchrun(devices: int, words: Sequence[str]) -> list[str]:
-    """The command that runs ``python -m mmbam WORDS`` on several devices.
-
-    The variables NNODES, NODE_RANK, MASTER_ADDR, PORT and RESTARTS are those of
-    ``tools/dist_train.sh``.
-    """
-    of = os.environ.get
-    port = of('PORT', '29500')
-    if of('NNODES', '1') == '1' and 'PORT' not in os.environ:
-        with socket.socket() as free:  # two runs on a machine must not collide
-            free.bind(('127.0.0.1', 0))
-            port = str(free.getsockname()[1])
-    return [
-        *(sys.executable, '-m', 'mmbam.engine.torchrun'),
-        f'--nnodes={of("NNODES", "1")}',
-        f'--node_rank={of("NODE_RANK", "0")}',
-        f'--nproc_per_node={devices}',
-        f'--max_restarts={of("RESTARTS", "0")}',
-        f'--master_addr={of("MASTER_ADDR", "127.0.0.1")}',
-        f'--master_port={port}',
-        *('-m', 'mmbam', *words),
-    ]
-
-
-def run_on_devices(devices: int, words: Sequence[str]) -> None:
-    """Run ``mmbam WORDS`` on several devices, and hand signals on to it.
-
-    Raises:
-        SystemExit: It did not end well; the exit code is its own.
-    """
-    environment = dict(os.environ)
-    cores = os.cpu_count() or 1
-    environment.setdefault('OMP_NUM_THREADS', str(max(1, cores // devices)))
-    # A session of its own: a terminal would send Ctrl-C to it as well, and the second
-    # one ends a run at once.
-    process = subprocess.Popen(
-        torchrun(devices, words), env=environment, start_new_session=True
-    )
-    before = {
-        number: signal.signal(number, lambda n, frame: process.send_signal(n))
-        for number in SIGNALS
-    }
-    try:
-        code = process.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if code:
-        raise SystemExit(code if code > 0 else 128 - code)

@@ -16,7 +16,6 @@ from mmbam.cli import pretrain
 from mmbam.engine import launch, work_dir
 from mmbam.engine.hooks import PageHook
 from mmbam.engine.resuming import set_reliable
-from mmbam.recipes import run as recipe_run
 from mmbam.utils.errors import InputError
 from tests.helpers.folders import write_photos
 from tests.helpers.run import ROOT
@@ -156,7 +155,6 @@ def test_a_dry_run_writes_nothing(photos, tmp_path, capsys, monkeypatch):
         (['{}', '--epochs', 0], 'epochs must be at least 1'),
         (['{}', '--model', 'resnet8'], 'must be one of resnet18, .* timm:NAME'),
         (['{}', '--batch-size', 900], 'number of images, 21, but got 900'),
-        (['{}', '--devices', 0], '--devices must be at least 1'),
         (['{}', '--labelled', 'missing'], 'no folder'),
     ],
 )
@@ -167,26 +165,6 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     with pytest.raises(InputError, match=match):
         command(*(str(word).format(photos) for word in words))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_devices_are_given_to_torchrun_and_signals_are_handed_on(tmp_path, monkeypatch):
-    monkeypatch.setenv('NNODES', '2')
-    words = recipe_run.torchrun(4, ['pretrain', 'images'])
-    assert words[1:3] == ['-m', 'mmbam.engine.torchrun']
-    assert {'--nnodes=2', '--nproc_per_node=4', '--master_port=29500'} <= set(words)
-    assert words[-4:] == ['-m', 'mmbam', 'pretrain', 'images']
-    child = (
-        'import signal, sys, time, os\n'
-        'signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n'
-        'os.kill(os.getppid(), signal.SIGTERM)\n'
-        'time.sleep(60)\n'
-    )
-    monkeypatch.setattr(
-        recipe_run, 'torchrun', lambda *_: [sys.executable, '-c', child]
-    )
-    with pytest.raises(SystemExit) as stop:
-        recipe_run.run_on_devices(2, [])
-    assert stop.value.code == 7
 
 
 @pytest.mark.slow
