@@ -18,16 +18,17 @@ CHAIN_ARGS ?=
 PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chain test cross lint clean core dense
+.PHONY: help demo chain test cross lint docs clean core dense
 
 help:
 	@echo 'make demo    pre-train a tiny network on made images and show what it learned'
-	@echo '             (DEMO_ARGS="...": see tools/demo.py --help)'
+	@echo '             (DEMO_ARGS="...": see mmbam demo --help)'
 	@echo 'make chain   the same, then detection, segmentation and videos with the result'
-	@echo '             (CHAIN_ARGS="...": see tools/chain.py --help)'
+	@echo '             (CHAIN_ARGS="...": see mmbam chain --help)'
 	@echo 'make test    lint, then run all tests (PYTEST_ARGS="tests/test_models -k ...")'
 	@echo 'make cross   set up both stacks; checkpoints of each resume on the other'
 	@echo 'make lint    check style and types alone'
+	@echo 'make docs    build the site into work_dirs/site (open index.html)'
 	@echo 'make core    only set up what pre-training needs; all other targets set up what'
 	@echo '             they need themselves, with uv, and need only Python 3.11 and gcc'
 	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
@@ -43,10 +44,10 @@ core dense:
 	@tools/setup_env.sh $@ $(STACK) '$(VENV)' '$(PYTHON)'
 
 demo: core
-	$(RUN) tools/demo.py $(DEMO_ARGS)
+	$(RUN) -m mmbam demo $(DEMO_ARGS)
 
 chain: dense
-	$(RUN) tools/chain.py $(CHAIN_ARGS)
+	$(RUN) -m mmbam chain $(CHAIN_ARGS)
 
 test: lint
 	OMP_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
@@ -63,6 +64,10 @@ lint: dense
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(TYPES)
+
+docs: dense
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict -q
+	@echo 'The site: work_dirs/site/index.html'
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

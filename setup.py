@@ -29,8 +29,10 @@ setup(
         'Topic :: Scientific/Engineering :: Artificial Intelligence',
     ],
     packages=find_packages(include=['mmbam', 'mmbam.*']),
-    # .mim: links to configs/, tools/ and model-index.yml, where mim looks for them.
+    # .mim: links to configs/, tools/ and model-index.yml, where mmengine and mim look
+    # for them. A wheel holds the files.
     package_data={'mmbam': ['.mim/**/*', 'py.typed']},
+    entry_points={'console_scripts': ['mmbam = mmbam.cli.main:main']},
     python_requires='>=3.9',
     install_requires=[
         'jinja2',
@@ -46,6 +48,7 @@ setup(
         'scikit-image',
         'scikit-learn',
         'scipy',
+        'tifffile',
         'timm>=1.0',
     ],
     extras_require={
@@ -61,6 +64,10 @@ setup(
             'ftfy',
             'regex',
         ],
+        # More kinds of images with bands: DICOM, and TIFF compressed with LZW, ZSTD ...
+        'bands': ['imagecodecs', 'pydicom>=3'],
+        # For `mmbam embed --out FILE.parquet`.
+        'parquet': ['pyarrow'],
         'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
     },
 )

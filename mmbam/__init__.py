@@ -1,10 +1,30 @@
-"""BAM (Balanced self-Attention Matching, ECCV 2024) for OpenMMLab."""
+"""BAM (Balanced self-Attention Matching, ECCV 2024) for OpenMMLab.
 
-from .utils.fork_names import know_forks
+Each verb of the command ``mmbam`` is also a function of this module, as ``mmbam.knn``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from .utils.config_names import know_names
 from .utils.versions import require_core
 from .version import __version__
 
 require_core()
-know_forks()
+know_names()
 
 __all__ = ['__version__']
+
+
+def __getattr__(name: str) -> Any:
+    # By name, since this module is below all rooms and cli above them.
+    call = import_module('mmbam.cli.call')
+    if name not in call.FUNCTIONS:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    return call.function_of(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module('mmbam.cli.call').FUNCTIONS})

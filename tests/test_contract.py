@@ -75,7 +75,9 @@ def test_a_new_room_needs_a_place_in_the_contract(package):
 
 def test_every_imported_package_is_declared():
     """In setup.py, or among those whose versions ``import mmbam`` checks."""
-    declared = {re.match(r'[\w.-]+', line)[0] for line in install_requires()}
+    extras = [line for lines in in_setup('extras_require').values() for line in lines]
+    lines = [*in_setup('install_requires'), *extras]
+    declared = {re.match(r'[\w.-]+', line)[0] for line in lines}
     checked = {package.module for package in (*versions.CORE, *versions.DENSE)}
     missing = {
         f'{module} ({path.relative_to(ROOT)})'
@@ -86,11 +88,11 @@ def test_every_imported_package_is_declared():
     assert not missing
 
 
-def install_requires():
+def in_setup(argument):
     for node in ast.walk(ast.parse((ROOT / 'setup.py').read_text())):
-        if isinstance(node, ast.keyword) and node.arg == 'install_requires':
+        if isinstance(node, ast.keyword) and node.arg == argument:
             return ast.literal_eval(node.value)
-    raise AssertionError('setup.py names no install_requires')
+    raise AssertionError(f'setup.py names no {argument}')
 
 
 def third_party_imports(path):

@@ -1,10 +1,15 @@
 """The documentation holds together."""
 
+import contextlib
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
 from mmbam.version import __version__
+from tests.helpers.photographs import write_photographs
 from tests.helpers.run import ROOT
 
 PAGES = [*ROOT.glob('*.md'), *(ROOT / 'docs').glob('*.md')]
@@ -33,3 +38,44 @@ def test_links_lead_to_a_file_and_a_heading(page):
 
 def test_the_changelog_has_a_section_for_this_version():
     assert f'\n## [{__version__}]' in (ROOT / 'CHANGELOG.md').read_text('utf-8')
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    pytest.importorskip('mkdocs', reason='the site needs mkdocs (make docs)')
+    command = [sys.executable, '-m', 'mkdocs', 'build', '--strict', '-q']
+    env = {**os.environ, 'NO_MKDOCS_2_WARNING': '1', 'PYTHONPATH': str(ROOT)}
+    done = subprocess.run(
+        [*command, '-d', str(tmp_path)], cwd=ROOT, env=env, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    pages = {page.stem for page in (ROOT / 'docs').glob('*.md')}
+    assert pages | {'contributing', 'changelog'} <= {p.stem for p in tmp_path.iterdir()}
+    api = (tmp_path / 'api.html').read_text('utf-8')
+    assert 'Number V of views of each image.' in api and ':class:' not in api
+
+
+# A block below the comment `<!-- run -->` is run, and those of a page in one folder.
+BLOCK = re.compile(r'<!-- run -->\n+```(\w+)\n(.*?)```', re.DOTALL)
+RUNNABLE = [page for page in PAGES if BLOCK.search(page.read_text('utf-8'))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('page', RUNNABLE, ids=lambda page: page.name)
+def test_the_blocks_of_a_page_run(page, tmp_path):
+    """In a folder with 64 images, and a command `mmbam` of this very checkout."""
+    write_photographs(tmp_path / 'images', 64)
+    names: dict = {}
+    for language, code in BLOCK.findall(page.read_text('utf-8')):
+        if language == 'python':
+            with contextlib.chdir(tmp_path):
+                exec(compile(code, str(page), 'exec'), names)
+            continue
+        script = f'set -e\nmmbam() {{ {sys.executable} -m mmbam "$@"; }}\n{code}'
+        done = subprocess.run(
+            ['bash', '-c', script],
+            cwd=tmp_path,
+            env={**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, code + done.stdout + done.stderr

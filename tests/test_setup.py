@@ -118,7 +118,7 @@ def test_make_and_the_tools_agree_on_the_environment_of_a_stack(
     run = dict(env={**env, 'STACK': stack}, capture_output=True, text=True)
     done = subprocess.run(['make', '-n', 'demo', 'PYTHON=py'], cwd=ROOT, **run)
     assert f"setup_env.sh core {stack} '{folder}' 'py'" in done.stdout
-    assert f"'{folder}/bin/python' tools/demo.py" in done.stdout
+    assert f"'{folder}/bin/python' -m mmbam demo" in done.stdout
     (tmp_path / 'tools').mkdir()
     script = (ROOT / 'tools/env.sh').read_text() + 'echo $PYTHON'
     (tmp_path / 'tools/env.sh').write_text(script)

@@ -80,7 +80,7 @@ def folder(tmp_path_factory) -> Path:
     world = dict(patches=(64, 32), scenes=(0, 0), videos=(0, 0), num_classes=4)
     make_world(folder / 'data' / 'world', progress=False, **world)
     for network in NETWORKS:
-        tool = ROOT / 'tools/train.py', config_of(network), '--cfg-options', *OPTIONS
+        tool = '-m', 'mmbam', 'train', config_of(network), '--cfg-options', *OPTIONS
         for writer in PYTHONS:
             name = f'{network}-{writer}'
             run(writer, *tool, '--work-dir', name, cwd=folder)
@@ -153,7 +153,7 @@ def test_a_run_goes_on_as_if_it_had_stayed(folder, network, writer):
 
 
 def test_knn_of_a_checkpoint_is_the_same_on_both(folder):
-    tool = (ROOT / 'tools/knn.py', config_of('resnet'), '--k', 5, '--num-workers', 0)
+    tool = ('-m', 'mmbam', 'knn', config_of('resnet'), '--k', 5, '--num-workers', 0)
     figures = {
         run(
             stack, *tool, 'resnet-classic-left/epoch_2.pth', cwd=folder

@@ -4,7 +4,8 @@
 set -euo pipefail
 if [[ $# -lt 2 ]]; then
     echo "usage: [NNODES=1 NODE_RANK=0 MASTER_ADDR=127.0.0.1 PORT=29500 RESTARTS=0" \
-        "PYTHON=python] $0 CONFIG GPUS [arguments of train.py]" >&2
+        "PYTHON=python] $0 CONFIG GPUS [arguments of mmbam train]" >&2
     exit 2
 fi
-exec "$(dirname "$0")/torchrun.sh" "$2" train.py "$1" --launcher pytorch "${@:3}"
+source "$(dirname "$0")/env.sh"
+exec "$PYTHON" -m mmbam train "$1" --devices "$2" "${@:3}"

@@ -17,7 +17,7 @@ pin() { sed -n "/^$1==/p" "${files[@]}"; }
 uv() { "$venv/bin/uv" pip "$1" $quiet --python "$python" "${@:2}"; }
 
 fingerprint() { # a checksum of what is wanted and of what is installed
-    { echo "$version $PWD $tier" && cat "${files[@]}" tools/setup_env.sh &&
+    { echo "$version $PWD $tier" && cat "${files[@]}" setup.py tools/setup_env.sh &&
         cd "$site" && echo *.dist-info && wc -c mmcv/_*.*; } 2>&1 | sha256sum
 }
 

@@ -6,7 +6,7 @@
 set -euo pipefail
 if [[ $# -lt 3 ]]; then
     echo "usage: [GPUS=8 GPUS_PER_NODE=8 CPUS_PER_TASK=8 SRUN_ARGS= PORT=29500" \
-        "STOP_SECONDS=300 PYTHON=python] $0 PARTITION JOB_NAME CONFIG [WORK_DIR] [arguments of train.py]" >&2
+        "STOP_SECONDS=300 PYTHON=python] $0 PARTITION JOB_NAME CONFIG [WORK_DIR] [arguments of mmbam train]" >&2
     exit 2
 fi
 if ! command -v srun >/dev/null; then
@@ -35,7 +35,7 @@ train() {
         --cpus-per-task="${CPUS_PER_TASK:-8}" --kill-on-bad-exit=1 \
         --signal="USR1@${STOP_SECONDS:-300}" \
         ${resources[@]+"${resources[@]}"} ${SRUN_ARGS:-} \
-        "$PYTHON" -u "$tools/train.py" "$config" --launcher slurm \
+        "$PYTHON" -u -m mmbam train "$config" --launcher slurm \
         ${work_dir[@]+"${work_dir[@]}"} "$@"
 }
 timed_out=138 # 128 + SIGUSR1, after all is saved

@@ -1,22 +1,8 @@
-"""Test a checkpoint with a config of mmbam or any other OpenMMLab project."""
+"""``mmbam test`` where OpenMMLab's users look for it."""
 
-from __future__ import annotations
+import sys
 
-import argparse
-
-from mmbam.cli.common import run_command
-from mmbam.engine import launch
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config')
-    parser.add_argument('checkpoint')
-    parser.add_argument('--out', metavar='FILE.pkl', help='save the predictions')
-    args, cfg = launch.parse(parser)
-    launch.set_test(cfg, args.checkpoint, args.out, args.amp)
-    launch.test(launch.build_runner(cfg))
-
+from mmbam.cli.main import main
 
 if __name__ == '__main__':
-    run_command(main, join=False)
+    main(['test', *sys.argv[1:]])

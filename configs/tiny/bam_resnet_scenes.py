@@ -3,7 +3,7 @@
 Only their objects tell these images apart, and most random local crops show little of
 them. Takes minutes on a CPU. Make the scenes first::
 
-    python tools/make_world.py data/objects --patches 16 16 --videos 0 0 \
+    mmbam world data/objects --patches 16 16 --videos 0 0 \
         --scenes 2000 200 --scene-size 64 --objects 2 --background-blur 6
 """
 

@@ -2,10 +2,10 @@
 
 A check that boxes, masks and metric work on the real thing, minutes on a CPU:
 
-    python tools/subset_coco.py data/coco/annotations/instances_val2017.json \
+    mmbam subset data/coco/annotations/instances_val2017.json \
         data/coco/annotations/first16.json --images 16
     MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_28.pth \
-        python tools/train.py configs/tiny/cascade-mask-rcnn_resnet_coco16.py
+        mmbam train configs/tiny/cascade-mask-rcnn_resnet_coco16.py
 """
 
 _base_ = './cascade-mask-rcnn_resnet_world.py'

@@ -10,6 +10,7 @@ model = dict(
         img_size=32,
         patch_size=8,
         out_indices=(0, 1, 2, 3),
+        final_norm=False,
         out_type='featmap',
     ),
     neck=[

@@ -1,7 +1,7 @@
 """UPerNet on CamVid with the tiny ResNet: a real street in minutes on a CPU.
 
     MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_28.pth \
-        python tools/train.py configs/tiny/upernet_resnet_camvid.py
+        mmbam train configs/tiny/upernet_resnet_camvid.py
 
 Under ``data/camvid`` are ``images/{train,val}`` and ``labels/{train,val}`` with PNG
 files; labels 0 to 10 are the classes of SegNet's version, 11 is void.

@@ -1,7 +1,7 @@
 """UPerNet on the made scenes with the tiny ResNet: minutes on a CPU.
 
     MMBAM_CHECKPOINT=work_dirs/demo/run/epoch_28.pth \
-        python tools/train.py configs/tiny/upernet_resnet_world.py
+        mmbam train configs/tiny/upernet_resnet_world.py
 
 The config of ResNet-50 with another data root, fewer classes, a shorter schedule, and
 sizes that suit the small backbone and scenes.

@@ -5,7 +5,7 @@ _base_ = './upernet_resnet_world.py'
 model = dict(
     backbone=dict(
         _delete_=True,
-        type='mmpretrain.VisionTransformer',
+        type='mmbam.NormedMapsViT',
         arch=dict(embed_dims=128, num_layers=4, num_heads=4, feedforward_channels=512),
         img_size=32,
         patch_size=8,

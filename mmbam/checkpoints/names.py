@@ -22,14 +22,17 @@ _VIT_BLOCK = [
     ('ffn.layers.0.0.', 'mlp.fc1.'),
     ('ffn.layers.1.', 'mlp.fc2.'),
 ]
-_TIMM_PREFIX = 'timm_model.'
+TIMM_PREFIX = 'timm_model.'
 
 
 def to_timm(name: str) -> str:
     """Name in timm of a weight of a backbone; timm's own names stay as they are."""
-    name = name.removeprefix(_TIMM_PREFIX)
+    name = name.removeprefix(TIMM_PREFIX)
     # With features_only, timm names its stages like this.
     name = re.sub(r'^(stages)_(\d+)\.', r'\1.\2.', name)
+    # DINOv2 trains its blocks in chunks; iBOT has another name for layer scale.
+    name = re.sub(r'^blocks\.\d+\.(\d+)\.', r'blocks.\1.', name)
+    name = re.sub(r'^(blocks\.\d+\.)gamma_([12])$', r'\1ls\2.gamma', name)
     block = re.match(r'layers\.(\d+)\.', name)
     if block:
         rest = _swap(name[block.end() :], _VIT_BLOCK)
@@ -50,7 +53,7 @@ def to_mmpretrain(names: Iterable[str]) -> dict[str, str]:
     if any(re.match(r'layer\d\.\d+\.', name) for name in timm.values()):  # ResNet
         return timm
     if not any(re.match(r'blocks\.\d+\.attn\.', name) for name in timm.values()):
-        return {name: _TIMM_PREFIX + new for name, new in timm.items()}
+        return {name: TIMM_PREFIX + new for name, new in timm.items()}
     return {name: _vit_to_mmpretrain(new) for name, new in timm.items()}
 
 

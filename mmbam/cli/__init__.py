@@ -1,1 +1,1 @@
-"""What the commands in ``tools/`` share."""
+"""The command ``mmbam``: one file per verb."""

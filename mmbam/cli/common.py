@@ -14,31 +14,35 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from mmbam.checkpoints import use_safe_loading
-from mmbam.checkpoints.selection import SOURCES
 from mmbam.evaluation.features import extract_features
-from mmbam.evaluation.frozen import build_frozen, evaluation_dataset
-from mmbam.evaluation.loaders import build_loader
-from mmbam.utils.config import Options, read_config
+from mmbam.evaluation.frozen import evaluation_dataset
+from mmbam.evaluation.loaders import build_dataset, build_loader, require_comparable
 from mmbam.utils.errors import ExpectedError, InputError
 from mmbam.utils.process_group import fails_first, join_group, leave_group, lost_contact
+
+from .devices import add_devices_argument
+from .network import add_network_arguments, load_network
 
 
 def add_evaluation_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that :class:`FrozenFeatures` reads."""
-    parser.add_argument('config', help='config whose model.backbone is evaluated')
-    parser.add_argument('checkpoint', help="of this project, the authors' or timm")
-    parser.add_argument('--source', choices=SOURCES, default='auto', help='network')
-    parser.add_argument('--size', type=int, help='of the images, in pixels')
-    parser.add_argument('--batch-size', type=int, default=64)
-    parser.add_argument('--num-workers', type=int, default=2)
-    parser.add_argument('--cfg-options', nargs='+', action=Options, default={})
-
-
-def evaluation_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with the arguments of :func:`add_evaluation_arguments`."""
-    parser = argparse.ArgumentParser(description=description)
-    add_evaluation_arguments(parser)
-    return parser
+    add_network_arguments(parser)
+    parser.add_argument(
+        '--size',
+        type=int,
+        help="height and width of the images in pixels; without it, the config's test "
+        'pipeline is used',
+    )
+    parser.add_argument(
+        '--batch-size', type=int, default=64, help='images in a batch of each device'
+    )
+    parser.add_argument(
+        '--num-workers',
+        type=int,
+        default=2,
+        help='processes that load images for each device',
+    )
+    add_devices_argument(parser)
 
 
 class FrozenFeatures:
@@ -51,15 +55,21 @@ class FrozenFeatures:
     def __init__(self, args: argparse.Namespace) -> None:
         if args.size is not None and args.size < 1:
             raise InputError(f'--size must be at least 1, but got {args.size}.')
-        self.cfg = read_config(args.config, args.cfg_options)
         self.args = args
-        self.backbone, self.preprocessor = build_frozen(
-            self.cfg, args.checkpoint, args.source
-        )
+        self.cfg, self.backbone, self.preprocessor = load_network(args)
 
     def dataset(self, split: str, folder: str | None = None) -> dict:
         """Config of a data set; see :func:`evaluation_dataset`."""
         return evaluation_dataset(self.cfg, split, folder, self.args.size)
+
+    def comparable(self, train: str | None, test: str | None) -> list[Dataset]:
+        """The training and the test set, in folders or of the config."""
+        datasets = [
+            build_dataset(self.dataset(split, folder))
+            for split, folder in (('train', train), ('test', test))
+        ]
+        require_comparable(*datasets)
+        return datasets
 
     def of_split(
         self,

@@ -8,7 +8,6 @@ from mmengine.dist import is_main_process
 
 from mmbam.evaluation import knn_accuracy
 from mmbam.evaluation.knn import check_votes
-from mmbam.evaluation.loaders import build_dataset, require_comparable
 
 from .common import FrozenFeatures, add_evaluation_arguments
 
@@ -22,36 +21,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         nargs='+',
         default=[20],
-        help='numbers of neighbours that vote (default: 20)',
+        help='numbers of neighbours that vote',
     )
     parser.add_argument(
         '--temperature',
         type=float,
         default=0.07,
-        help='temperature of the votes (default: 0.07)',
+        help='temperature of the votes',
     )
     parser.add_argument(
         '--fraction',
         type=float,
         default=1.0,
-        help='share of the training set to search (default: 1.0)',
+        help='share of the training set to search',
     )
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> dict[int, dict[str, float]]:
     for k in args.k:
         check_votes(k, args.temperature)
     features = FrozenFeatures(args)
-    datasets = [
-        build_dataset(features.dataset(split, folder))
-        for split, folder in (('train', args.train), ('test', args.test))
-    ]
-    require_comparable(*datasets)
+    datasets = features.comparable(args.train, args.test)
     train = features.of(datasets[0], args.fraction, gather=False)
     test = features.of(datasets[1])
+    results = {}
     for k in args.k:
-        accuracy = knn_accuracy(
+        results[k] = knn_accuracy(
             *train, *test, k=k, temperature=args.temperature, sharded=True
         )
         if is_main_process():
-            print(f'{k}-NN: top-1 {accuracy["top1"]:.2f}, top-5 {accuracy["top5"]:.2f}')
+            top1, top5 = (results[k][name] for name in ('top1', 'top5'))
+            print(f'{k}-NN: top-1 {top1:.2f}, top-5 {top5:.2f}')
+    return results

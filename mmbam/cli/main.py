@@ -1,60 +1,140 @@
-"""The command ``mmbam``: finds the verb, parses its arguments, calls it."""
+"""The command ``mmbam``: finds the verb, parses its arguments, calls it.
+
+``mmbam --help`` must answer at once: nothing heavy may be imported here at the top.
+"""
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import warnings
+from collections.abc import Sequence
 from importlib import import_module
 
+from mmbam.version import __version__
+
 # Verb, and what --help says of it. Each is a module of this folder with the functions
-# add_arguments(parser) and run(args); only that of the verb in use is imported.
+# add_arguments(parser) and run(args); only that of the verb in use is imported. A
+# module may also hold JOIN = False, if something else joins the group of ranks, and
+# STOPPED, a sentence to show after Ctrl-C.
 VERBS = {
-    'pretrain': 'pre-train a network on a folder of images, settings derived',
+    'pretrain': 'pre-train on a folder of images, with settings derived from it',
+    'train': 'train from a config of mmbam or any other OpenMMLab project',
+    'test': 'test a checkpoint with a config of any OpenMMLab project',
     'knn': 'accuracy of nearest neighbours on frozen features',
+    'linear': 'accuracy of a linear probe on frozen features',
+    'transfer': 'logistic regression on the features of other data sets',
+    'cluster': 'k-means on frozen features against the labels',
+    'video': 'masks propagated through videos by frozen features',
+    'compare': 'pre-train with several methods under the same conditions',
+    'demo': 'pre-train a tiny network on made images, show what it learned',
+    'chain': 'the demo, then detection, segmentation and videos with the result',
+    'doctor': 'versions, devices, data loading, and what the curves of a run say',
+    'convert': "write a backbone under the names of another library's weights",
+    'world': 'make the small world that demo and tiny configs run on',
+    'split': 'write a class-balanced part of a data set as a list',
+    'subset': 'write the annotations of the first images of a COCO file',
+    'stats': 'mean and deviation of each band of images, for a config',
+    'embed': 'embeddings of all images of a folder, in one file',
+    'neighbors': 'a page of nearest images and near-duplicates',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module
 # is `draw_attention`.
-GROUPS: dict[str, dict[str, str]] = {}
+GROUPS: dict[str, dict[str, str]] = {
+    'draw': {
+        'attention': 'where a network looks in images',
+        'crops': 'heat maps, boxes, random and contrastive crops',
+        'entropies': 'the entropies of A and B over training',
+        'similarities': 'similarities by the kind of pair',
+        'clustering': 'what `mmbam cluster` measured, against the number of classes',
+    },
+}
 
 
-def build_parser(words: list[str]) -> argparse.ArgumentParser:
+class Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Adds the default of an argument to its help, if there is something to say."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        # Compared by type, because 0 is a default worth knowing.
+        if action.default is None or action.default in ([], {}) or action.const is True:
+            return action.help
+        return super()._get_help_string(action)
+
+
+def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the whole command, in which only one verb has its arguments.
 
     Args:
-        words (list[str]): The command line, of which the first words choose the verb.
+        words (Sequence[str]): The command line, of which the first words choose the
+            verb.
     """
     parser = argparse.ArgumentParser(
         prog='mmbam', description='Pre-train vision backbones without labels (BAM).'
     )
-    _add_verbs(parser, VERBS, words, '')
-    for group, verbs in GROUPS.items():
+    parser.add_argument('--version', action='version', version=f'mmbam {__version__}')
+    verbs = parser.add_subparsers(metavar='VERB', required=True)
+    _add_verbs(verbs, VERBS, words, '')
+    for group, members in GROUPS.items():
         chosen = words[1:] if words[:1] == [group] else []
-        group_parser = parser.verbs.add_parser(group, help=f'{", ".join(verbs)}')
-        _add_verbs(group_parser, verbs, chosen, f'{group}_')
+        group_parser = verbs.add_parser(group, help=' | '.join(members))
+        of_group = group_parser.add_subparsers(metavar='WHAT', required=True)
+        _add_verbs(of_group, members, chosen, f'{group}_')
     return parser
 
 
 def _add_verbs(
-    parser: argparse.ArgumentParser, verbs: dict[str, str], words: list[str], of: str
+    subparsers: argparse._SubParsersAction,
+    verbs: dict[str, str],
+    words: Sequence[str],
+    prefix: str,
 ) -> None:
-    parser.verbs = parser.add_subparsers(metavar='VERB', required=True)
     for verb, about in verbs.items():
         if words[:1] != [verb]:
-            parser.verbs.add_parser(verb, help=about)
+            subparsers.add_parser(verb, help=about)
             continue
-        module = import_module(f'mmbam.cli.{of}{verb}')
-        own = parser.verbs.add_parser(verb, help=about, description=module.__doc__)
+        module = import_module(f'mmbam.cli.{prefix}{verb}')
+        own = subparsers.add_parser(
+            verb, help=about, description=module.__doc__, formatter_class=Help
+        )
         module.add_arguments(own)
-        join = getattr(module, 'JOIN', True)
-        own.set_defaults(run=module.run, prog=own.prog, join=join)
+        own.set_defaults(verb=module, parser=own)
 
 
-def main() -> None:
-    """Run the command line."""
-    args = build_parser(sys.argv[1:]).parse_args()
+def main(words: Sequence[str] | None = None) -> None:
+    """Run a command line.
+
+    Args:
+        words (Sequence[str], optional): Words behind ``mmbam``. Defaults to None: those
+            of this process.
+    """
+    words = list(sys.argv[1:] if words is None else words) or ['--help']
+    # mmpretrain's, about operators that nothing here uses.
+    warnings.filterwarnings('ignore', message='Fail to import')
+    args, unknown = build_parser(words).parse_known_args(words)
+    verb, parser = args.verb, args.parser
+    del args.verb, args.parser
+    if unknown:  # said by the verb, whose usage helps
+        parser.error(f'unrecognized arguments: {" ".join(unknown)}')
     from .common import run_command  # heavy, so only once there is something to run
+    from .devices import needs_processes, start_processes
 
-    run_command(lambda: args.run(args), join=args.join, name=args.prog)
+    if needs_processes(args):
+        run_command(lambda: start_processes(args.devices, words), False, parser.prog)
+        return
+    stopped = getattr(verb, 'STOPPED', None)
+    if stopped:  # by a signal as by Ctrl-C, together with the processes of this one
+        signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        run_command(lambda: verb.run(args), getattr(verb, 'JOIN', True), parser.prog)
+    except KeyboardInterrupt:
+        if not stopped:
+            raise
+        sys.exit(f'\n{stopped}')
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 if __name__ == '__main__':

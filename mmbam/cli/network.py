@@ -18,9 +18,12 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     Args:
         parser (argparse.ArgumentParser): Parser of a command.
     """
-    parser.add_argument('config', help='config whose model.backbone is used')
     parser.add_argument(
-        'checkpoint', help='checkpoint of this project, the authors or timm'
+        'config',
+        help='config whose model.backbone is used, mmbam::NAME for one of ours',
+    )
+    parser.add_argument(
+        'checkpoint', help='file or folder with weights, see docs/checkpoints.md'
     )
     parser.add_argument(
         '--source',
@@ -29,11 +32,16 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         help='which network of the checkpoint to take; auto prefers the teacher',
     )
     parser.add_argument(
+        '--prefix',
+        help="what the names of the network's weights begin with in the file",
+    )
+    parser.add_argument(
         '--cfg-options',
         nargs='+',
         action=Options,
         default={},
-        help='settings of the config to change, as key=value',
+        metavar='KEY=VALUE',
+        help='settings of the config to change',
     )
 
 
@@ -48,4 +56,4 @@ def load_network(args: argparse.Namespace) -> tuple[Config, nn.Module, nn.Module
         preprocessor of its images.
     """
     cfg = read_config(args.config, args.cfg_options)
-    return (cfg, *build_frozen(cfg, args.checkpoint, args.source))
+    return (cfg, *build_frozen(cfg, args.checkpoint, args.source, args.prefix))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from mmengine.registry import init_default_scope
 from torch.cuda import device_count, is_available
 
+from mmbam.engine import launch
 from mmbam.engine.hooks.page_hook import PAGE
-from mmbam.engine.signals import end_with_parent
 from mmbam.recipes.derive import Recipe, Wishes, derive
 from mmbam.recipes.folder import measure
 from mmbam.recipes.networks import NAMES
@@ -21,6 +19,8 @@ from mmbam.recipes.run import pretrain, result
 from mmbam.utils.config import Options, read_config
 from mmbam.utils.errors import InputError
 from mmbam.utils.tables import print_texts
+
+from .devices import add_devices_argument
 
 #: mmengine's runner joins the group of ranks.
 JOIN = False
@@ -33,22 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--model',
         default='resnet18',
-        help=f'network: {", ".join(NAMES)}, or timm:NAME (default: resnet18)',
+        help=f'network: {", ".join(NAMES)}, or timm:NAME',
     )
     parser.add_argument(
-        '--epochs', type=int, default=100, help='times through all images [100]'
+        '--epochs', type=int, default=100, help='times through all images'
     )
     parser.add_argument(
         '--batch-size',
         type=int,
         help='images in a batch of all devices [256, fewer for small folders]',
     )
-    parser.add_argument(
-        '--devices',
-        type=int,
-        metavar='N',
-        help='GPUs of this machine, or processes where there is none',
-    )
+    add_devices_argument(parser)
     parser.add_argument(
         '--out', metavar='DIR', help='folder of the run [runs/<IMAGES>-<model>]'
     )
@@ -81,12 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, str]:
-    launcher = 'none'
-    if args.devices is not None:
-        if 'MMBAM_TORCHRUN_PID' not in os.environ:
-            return _start(args)
-        launcher = 'pytorch'
-        end_with_parent()
+    # main() has started the processes.
+    launcher = 'none' if args.devices is None else 'pytorch'
+    launch.set_rank(launcher, 0)
     init_default_scope('mmpretrain')
     cfg, rows = plan(args)
     first = os.environ.get('RANK', '0') == '0'
@@ -101,15 +93,6 @@ def run(args: argparse.Namespace) -> dict[str, str]:
     if first:
         summarize(outcome, args)
     return outcome
-
-
-def _start(args: argparse.Namespace) -> dict[str, str]:
-    """Run the same command line in several processes."""
-    command = ['-m', 'mmbam.engine.torchrun', f'--nproc_per_node={args.devices}']
-    done = subprocess.run([sys.executable, *command, '-m', 'mmbam', *sys.argv[1:]])
-    if done.returncode:
-        sys.exit(done.returncode)
-    return result(Path(out_of(args), 'config.py'))
 
 
 def out_of(args: argparse.Namespace) -> str:

@@ -15,14 +15,16 @@ from typing import Any
 
 import torch
 
+from mmbam.evaluation.loaders import build_dataset
 from mmbam.utils.errors import InputError
 
-from .config import shared, steps_per_epoch
+from .config import labels, shared, steps_per_epoch
 from .method import Method, load_methods
+from .plan import plan_epochs
 from .settings import Settings
 from .worker import ERROR, RESULT, write_json
 
-SETTINGS, RESULTS = 'settings.json', 'results.json'
+SETTINGS, RESULTS, PLAN = 'settings.json', 'results.json', 'plan.json'
 START = 'from mmbam.comparison.worker import main; main()'
 
 
@@ -47,7 +49,8 @@ def compare(
             it later; other settings need another folder.
 
     Returns:
-        dict: ``settings``, ``shared`` (sentences), ``machine``, ``methods`` (title,
+        dict: ``settings``, ``shared`` (sentences), ``tested`` (number of test images),
+        ``classes`` (their number, 0 without labels), ``machine``, ``methods`` (title,
         source and what is its own, under each name) and ``runs``, a list with the
         result or the ``error`` of each. Also in ``results.json``.
     """
@@ -59,20 +62,38 @@ def compare(
         )
     settings.backbone_config()
     steps_per_epoch(settings)  # wrong data shows before the first run
+    tested = len(build_dataset(settings.datasets()['test']))
+    if tested < 2:
+        raise InputError(
+            f'A comparison needs at least 2 test images, but got {tested}.'
+        )
     out = Path(out)
     _check_settings(out / SETTINGS, settings)
-    about = {m.name: dict(title=m.title, source=m.source, own=m.own) for m in loaded}
-    runs = []
+    results: dict[str, Any] = dict(
+        settings=asdict(settings),
+        shared=shared(settings),
+        tested=tested,
+        classes=settings.classes(),
+        machine=machine(),
+        methods={
+            m.name: dict(title=m.title, source=m.source, own=m.own) for m in loaded
+        },
+        runs=[],
+    )
+    if not results['classes']:
+        print(*labels(settings), flush=True)
+    plan = plan_epochs(loaded, settings, out / PLAN)
     for seed in seeds:
         for method in loaded:
-            runs.append(_run(method, seed, settings, out / f'{method.name}_seed{seed}'))
-            results = dict(
-                settings=asdict(settings),
-                shared=shared(settings),
-                machine=machine(),
-                methods=about,
-                runs=runs,
-            )
+            folder = out / f'{method.name}_seed{seed}'
+            run = dict(method=method.name, seed=seed, **plan[method.name])
+            if 'error' in run:
+                print(
+                    f'{method.title}, seed {seed}: failed. {run["error"]}', flush=True
+                )
+            else:
+                run = _run(method, seed, settings, folder, run['epochs'])
+            results['runs'].append(run)
             write_json(out / RESULTS, results)
     return results
 
@@ -110,31 +131,36 @@ def _check_settings(file: Path, settings: Settings) -> None:
     write_json(file, now)
 
 
-def _run(method: Method, seed: int, settings: Settings, folder: Path) -> dict:
+def _run(
+    method: Method, seed: int, settings: Settings, folder: Path, epochs: int
+) -> dict:
     name, title = method.name, f'{method.title}, seed {seed}'
     spec: dict[str, Any] = dict(
-        method=name, seed=seed, settings=asdict(settings), folder=str(folder)
+        method=name,
+        seed=seed,
+        epochs=epochs,
+        settings=asdict(settings),
+        folder=str(folder),
+        config=method.config,
     )
     options = settings.options.get(name, {})
     spec['settings']['options'] = {name: options} if options else {}
-    spec['config'] = method.config
     spec = json.loads(json.dumps(spec, default=str))  # tuples as they are read again
     file = folder / 'spec.json'
-    # Older versions wrote no config.
-    if file.is_file() and {**spec, **json.loads(file.read_text())} != spec:
+    if file.is_file() and json.loads(file.read_text()) != spec:
         raise InputError(
             f'{str(folder)!r} holds a run with another config or other options of '
-            f'{name}: remove it, or name another folder.'
+            f'{name}, or of another version: remove it, or name another folder.'
         )
     if (folder / RESULT).is_file():
         print(f'{title}: done already', flush=True)
         return json.loads((folder / RESULT).read_text())
-    print(f'{title}: training', flush=True)
+    print(f'{title}: training for {epochs} epochs', flush=True)
     write_json(file, spec)
     (folder / ERROR).unlink(missing_ok=True)
+    log = folder / 'errors.txt'
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
-    log = folder / 'errors.txt'
     with log.open('w') as stream:
         code = subprocess.call(
             [sys.executable, '-c', START, str(file), str(method.path)],

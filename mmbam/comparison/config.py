@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, init_default_scope
 
+from mmbam.evaluation.accuracy import standard_error
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.models.backbones.anatomy import (
     embedding_width,
@@ -29,10 +31,11 @@ def shared(settings: Settings) -> list[str]:
     budget = (
         f'{settings.epochs} epochs'
         if settings.epochs
-        else f'{settings.minutes:g} minutes of training (as many epochs as fit, by the '
-        'time of the first steps)'
+        else f'{settings.minutes:g} minutes of training: as many epochs as fit, by the '
+        'median time of a step, measured with the methods in turns'
     )
     return [
+        *labels(settings),
         f'Data {settings.data}, images of {settings.size} x {settings.size} px, '
         f'batches of {settings.batch_size}.',
         f'Backbone {settings.backbone}; hidden width {settings.head_width} of all '
@@ -47,7 +50,27 @@ def shared(settings: Settings) -> list[str]:
         'Moving averages start at the published momentum, or at one that spans a tenth '
         'of the run if that is less.',
         'Evaluated is the moving average for BAM with a teacher and DINO, the trained '
-        'network for all others: k-NN with 20 neighbors, and a linear probe.',
+        'network for all others.',
+    ]
+
+
+def labels(settings: Settings) -> list[str]:
+    """Return sentences about the test images, their labels and what follows."""
+    number = len(build_dataset(settings.datasets()['test']))
+    classes = settings.classes()
+    if not classes:
+        return [
+            f'No labels: {settings.data} does not hold class folders, so there is no '
+            f'accuracy and no winner. {number} images that no method trained on show '
+            'RankMe and how far the neighbors of an image agree between two views: '
+            'these tell whether a network learned something, not which one learned '
+            'more. Class folders (--labelled) would.'
+        ]
+    error = standard_error(50, number)
+    return [
+        f'{number} test images of {classes} classes: an accuracy of 50 % has a '
+        f'standard error of {error:.1f} points, and two methods that differ by less '
+        f'than {2 * math.sqrt(2) * error:.1f} points cannot be told apart.'
     ]
 
 

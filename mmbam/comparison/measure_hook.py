@@ -1,4 +1,4 @@
-"""Time, memory and accuracy of a run while it trains."""
+"""Time, memory, losses and quality of a run while it trains."""
 
 from __future__ import annotations
 
@@ -14,21 +14,31 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from mmbam.evaluation import extract_features, knn_accuracy, linear_probe, rankme
+from mmbam.evaluation import (
+    extract_features,
+    knn_accuracy,
+    linear_probe,
+    neighbour_agreement,
+    rankme,
+)
+
+NEIGHBOURS = 10  # in which two views of an image should agree
 
 
 class MeasureHook(Hook):
-    """Record the time of every step, the peak of memory, and accuracy over time.
+    """Record loss and time of every step, the peak of memory, and quality over time.
 
     The record is part of the checkpoints, so that a continued run has all of it. Times
     are mmengine's, without evaluation.
 
     Args:
-        loaders (dict[str, DataLoader]): Loaders ``train`` and ``test`` to evaluate on.
+        loaders (dict[str, DataLoader]): Loaders to evaluate on, see
+            :func:`build_loaders`.
         network (Callable[[nn.Module], nn.Module]): Function that takes the network to
             evaluate out of the model.
         evaluations (int): Number of evaluations after the one at the start.
-        base_lr (float): Learning rate of the linear probe, per 256 images.
+        base_lr (float, optional): Learning rate of the linear probe, per 256 images.
+            None if there are no labels to measure accuracies by.
         memory_before (int, optional): Bytes of the process before the model was built.
             None if the system does not tell.
     """
@@ -40,7 +50,7 @@ class MeasureHook(Hook):
         loaders: dict[str, DataLoader],
         network: Callable[[nn.Module], nn.Module],
         evaluations: int,
-        base_lr: float,
+        base_lr: float | None,
         memory_before: int | None,
     ) -> None:
         self.loaders = loaders
@@ -48,12 +58,12 @@ class MeasureHook(Hook):
         self.evaluations = evaluations
         self.base_lr = base_lr
         self.memory_before = memory_before
-        self.record: dict = dict(times=[], waits=[], history=[], peak=None)
+        self.record = self._nothing()
 
     def before_train(self, runner: Runner) -> None:
         """Evaluate the random network."""
         if runner.epoch == 0:
-            self.record.update(times=[], waits=[], history=[], peak=None)
+            self.record = self._nothing()
             self._evaluate(runner, 0)
 
     def before_train_epoch(self, runner: Runner) -> None:
@@ -63,11 +73,11 @@ class MeasureHook(Hook):
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch=None, outputs=None
     ) -> None:
-        """Record the time of a step; end the run if its loss is not finite."""
-        if outputs and not math.isfinite(float(outputs['loss'])):
-            raise RuntimeError(
-                f'The loss of step {runner.iter + 1} is {float(outputs["loss"])}.'
-            )
+        """Record a step; end the run if its loss is not finite."""
+        loss = float(outputs['loss'])
+        if not math.isfinite(loss):
+            raise RuntimeError(f'The loss of step {runner.iter + 1} is {loss}.')
+        self.record['losses'].append(loss)
         for key, name in (('times', 'time'), ('waits', 'data_time')):
             value = runner.message_hub.get_scalar(f'train/{name}').current()
             self.record[key].append(float(value))
@@ -90,27 +100,37 @@ class MeasureHook(Hook):
         """Restore the record of an interrupted run."""
         self.record = checkpoint['comparison']
 
-    def features(self, model: nn.Module) -> dict[str, tuple[Tensor, Tensor]]:
-        """Return features and labels of the training and the test images."""
+    def features(
+        self, model: nn.Module, *parts: str
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """Return features and labels of the images of some loaders."""
         options = dict(data_preprocessor=model.data_preprocessor, progress=False)
+        network = self.network(model)
         return {
-            part: extract_features(self.network(model), loader, **options)
-            for part, loader in self.loaders.items()
+            part: extract_features(network, self.loaders[part], **options)
+            for part in parts
         }
 
+    @staticmethod
+    def _nothing() -> dict:
+        return dict(times=[], waits=[], losses=[], history=[], peak=None)
+
     def _evaluate(self, runner: Runner, epoch: int) -> None:
-        features = self.features(runner.model)
-        train, test = features['train'], features['test']
-        k = min(20, len(train[0]))
-        self.record['history'].append(
-            dict(
-                epoch=epoch,
-                seconds=sum(self.record['times']),
-                knn=knn_accuracy(*train, *test, k=k)['top1'],
-                linear=linear_probe(*train, *test, base_lr=self.base_lr)['top1'],
-                rankme=rankme(test[0]),
-            )
+        found = self.features(runner.model, 'test', 'first', 'second')
+        test, first, second = found['test'], found['first'][0], found['second'][0]
+        k = min(NEIGHBOURS, len(first) - 1)
+        point = dict(
+            epoch=epoch,
+            seconds=sum(self.record['times']),
+            rankme=rankme(test[0]),
+            agreement=neighbour_agreement(first, second, k),
         )
+        if self.base_lr is not None:
+            train = self.features(runner.model, 'train')['train']
+            k = min(20, len(train[0]))
+            point['knn'] = knn_accuracy(*train, *test, k=k)['top1']
+            point['linear'] = linear_probe(*train, *test, base_lr=self.base_lr)['top1']
+        self.record['history'].append(point)
 
 
 def memory_now() -> int | None:

@@ -77,8 +77,13 @@ def load_method(name: str | Path) -> Method:
             f'method=dict() with {", ".join(about) or "nothing"}.'
         )
     if 'train_pipeline' not in config:
-        config['train_pipeline'] = Config.fromfile(VIEWS).to_dict()['train_pipeline']
+        config['train_pipeline'] = two_views()
     return Method(path, config, **{'title': path.stem, **about})
+
+
+def two_views() -> list[dict]:
+    """Return the transforms of a method without a ``train_pipeline``."""
+    return Config.fromfile(VIEWS).to_dict()['train_pipeline']
 
 
 def load_methods(names: Sequence[str | Path]) -> list[Method]:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
+from mmbam.evaluation.accuracy import standard_error
 from mmbam.visualization.page import Cell, Picture, Section, Table, write_page
 
-from .pictures import draw_course, draw_heat, draw_neighbours, read_looks
+from .loaders import VIEWED
+from .measure_hook import NEIGHBOURS
+from .pictures import (
+    draw_course,
+    draw_heat,
+    draw_losses,
+    draw_neighbours,
+    read_looks,
+)
 from .settings import Settings
 
 PAGE = 'index.html'
-PAPER: list[list[str | float]] = [
-    ['MoCo v3', '2 x 224', 5.5, 18.1],
-    ['DINO', '2 x 224', 5.8, 18.6],
-    ['BAM', '2 x 224', 5.4, 18.3],
-]
 
 
 def finished(results: dict) -> dict[str, list[dict]]:
@@ -29,21 +36,64 @@ def finished(results: dict) -> dict[str, list[dict]]:
 
 
 def quality_table(results: dict) -> Table:
-    """Make the table of accuracy and clustering at the end of the runs."""
+    """Make the table of what the features are worth at the end of the runs."""
+    header = ['method', 'epochs', 'seconds', 'loss, start to end']
+    plain = dict(agreement='neighbors agree (%)', rankme='RankMe')
+    accuracies: dict[str, str] = {}
+    chance = min(100, 100 * NEIGHBOURS / (min(VIEWED, results['tested']) - 1))
+    caption = (
+        f'Frozen features of {results["tested"]} test images at the end of training. '
+        'Seconds count training only. Losses of different methods are not comparable; '
+        'one that never left its start is called stuck, and the rest of its row says '
+        'more about the settings and the length of the run than about the method. '
+        f'Neighbors agree: share of the {NEIGHBOURS} nearest images that two views of '
+        f'an image have in common, {chance:.1f} % by chance. '
+        'RankMe: effective rank of the features. '
+    )
+    if results['classes']:
+        accuracies = dict(knn='k-NN (%)', linear='linear (%)')
+        plain = dict(nmi='NMI (%)', ari='ARI (%)', **plain)
+        caption += (
+            'k-NN has 20 neighbors. Accuracies ± the standard error that follows from '
+            'the number of images and the spread of the seeds; one is marked if it is '
+            'ahead of all others by more than twice the error of their difference.'
+        )
+    else:
+        caption += 'Without labels no method can be called the best.'
     rows = []
     for title, runs in finished(results).items():
         last = [{**run, **run['history'][-1]} for run in runs]
         lengths = (f'{_mean(last, key):.0f}' for key in ('epochs', 'train_seconds'))
-        scores = ('knn', 'linear', 'rankme', 'nmi', 'ari')
-        rows.append([title, *lengths, *(_mean_and_spread(last, k) for k in scores)])
-    return Table(
-        ['method', 'epochs', 'seconds', 'k-NN (%)', 'linear (%)', 'RankMe', 'NMI (%)']
-        + ['ARI (%)'],
-        rows,
-        'Frozen features of the test images at the end of training. With several '
-        'seeds, mean ± standard deviation. Seconds count training only. RankMe is the '
-        'effective rank of the features.',
+        losses = '; '.join(_losses(run) for run in runs)
+        errors = (_mean_and_error(last, k, results['tested']) for k in accuracies)
+        rows.append(
+            [title, *lengths, losses, *errors, *(_mean(last, k) for k in plain)]
+        )
+    return Table([*header, *accuracies.values(), *plain.values()], rows, caption)
+
+
+def stuck(run: dict) -> bool:
+    """Return whether the loss of a run never left its start.
+
+    It ends no lower than it began, or where it was after the warm-up. In the second
+    case it must have begun near there, so that an early end of learning is none.
+    """
+    losses = np.array(run['losses'])
+    if len(losses) < 3:
+        return False
+    warm, *_, end = (
+        part.mean() for part in np.array_split(losses, 10)[1:] if len(part)
     )
+    fallen, moved = losses[0] - end, abs(warm - end)
+    scale = np.abs(losses).max()
+    return bool(
+        fallen < 0.01 * scale or (moved < 0.01 * scale and fallen < 0.5 * scale)
+    )
+
+
+def _losses(run: dict) -> str:
+    text = f'{run["losses"][0]:.2f} to {run["losses"][-1]:.2f}'
+    return f'{text}, stuck' if stuck(run) else text
 
 
 def cost_table(results: dict) -> Table:
@@ -68,9 +118,10 @@ def cost_table(results: dict) -> Table:
         + ['peak memory (MB)'],
         rows,
         f'Measured here: {results["machine"]}. Median, 10 % and 90 % quantile of the '
-        'steps. Memory is the growth of the process while training, counted from '
-        'before the model was built (on a GPU, what torch allocated).',
-        mark_best=False,
+        'steps; they were timed one method after another, so that other jobs on the '
+        'machine may have slowed some more than others. Memory is the growth of the '
+        'process while training, counted from before the model was built (on a GPU, '
+        'what torch allocated).',
     )
 
 
@@ -81,9 +132,7 @@ def own_table(results: dict) -> Table:
     for name, about in results['methods'].items():
         changed = ', '.join(f'{k}={v}' for k, v in options.get(name, {}).items())
         rows.append([about['title'], about['source'], about['own'], changed or '–'])
-    return Table(
-        ['method', 'source', 'its own', 'set by the user'], rows, mark_best=False
-    )
+    return Table(['method', 'source', 'its own', 'set by the user'], rows)
 
 
 def failures(results: dict) -> list[str]:
@@ -103,13 +152,18 @@ def write_report(results: dict, out: str | Path) -> Path:
     out = Path(out)
     runs = finished(results)
     failed = failures(results)
+    evaluated = (
+        'their labels; the labels served to evaluate the frozen network.'
+        if results['classes']
+        else 'labels.'
+    )
     sections = [
         Section(
             'What was done',
             [
-                'Each method pre-trained the same network on the same images without '
-                'their labels; the labels served to evaluate the frozen network. A '
-                'short run of a small network says nothing about ImageNet.',
+                f'Each method pre-trained the same network on the same images without '
+                f'{evaluated} A short run of a small network says nothing about '
+                'ImageNet.',
                 *results['shared'],
                 own_table(results),
             ],
@@ -118,23 +172,20 @@ def write_report(results: dict, out: str | Path) -> Path:
     if failed:
         sections.append(Section('What failed', failed))
     if runs:
-        course = out / 'course.png'
-        draw_course({t: [r['history'] for r in of] for t, of in runs.items()}, course)
-        caption = (
-            'Accuracy of frozen features against seconds of training and epochs. The '
-            'first point is the random network; bands show the standard deviation over '
-            'seeds.'
-        )
-        paper = Table(
-            ['method', 'crops', 'hours', 'memory per GPU (GB)'],
-            PAPER,
-            "The paper's figures, not measured here: 100 epochs of ViT-S/16 on "
-            'ImageNet, batch 2048, 16 A100 GPUs.',
-            mark_best=False,
-        )
+        draw_course(runs, results['classes'] > 0, out / 'course.png')
+        draw_losses(runs, out / 'losses.png')
+        courses = [
+            Picture(
+                out / 'course.png',
+                'Quality of frozen features against seconds of training and epochs. '
+                'The first point is the random network; bands show the standard '
+                'deviation over seeds.',
+            ),
+            Picture(out / 'losses.png', 'Loss of each run; each method has its own.'),
+        ]
         sections += [
-            Section('Quality', [quality_table(results), Picture(course, caption)]),
-            Section('Cost', [cost_table(results), paper]),
+            Section('Quality', [quality_table(results), *courses]),
+            Section('Cost', [cost_table(results)]),
             Section('What the networks see', _looks(results, runs, out)),
         ]
     write_page(out / PAGE, 'Methods side by side', sections)
@@ -142,20 +193,21 @@ def write_report(results: dict, out: str | Path) -> Path:
 
 
 def _looks(results: dict, runs: dict[str, list[dict]], out: Path) -> list[Picture]:
-    settings = Settings(**results['settings'])
     looks, images = read_looks(
-        settings,
+        Settings(**results['settings']),
         {t: out / f'{of[0]["method"]}_seed{of[0]["seed"]}' for t, of in runs.items()},
     )
-    draw_neighbours(looks, images, out / 'neighbours.png')
+    labelled = results['classes'] > 0
+    draw_neighbours(looks, images, labelled, out / 'neighbours.png')
+    frames = ' A green frame marks the same class, a red one another.' * labelled
     pictures = [
         Picture(
             out / 'neighbours.png',
-            'Test images (left) and their nearest training images, the nearest first. '
-            'A green frame marks the same class.',
+            'Test images (left) and their nearest training images, the nearest first.'
+            + frames,
         )
     ]
-    if draw_heat(looks, images, out / 'heat.png'):
+    if draw_heat(looks, images['test'], out / 'heat.png'):
         pictures.append(
             Picture(
                 out / 'heat.png',
@@ -174,7 +226,10 @@ def _mean(runs: Sequence[dict], key: str) -> float:
     return statistics.mean(run[key] for run in runs)
 
 
-def _mean_and_spread(runs: Sequence[dict], key: str) -> Cell:
-    if len(runs) < 2:
-        return _mean(runs, key)
-    return _mean(runs, key), statistics.stdev(run[key] for run in runs)
+def _mean_and_error(runs: Sequence[dict], key: str, tested: int) -> Cell:
+    mean = _mean(runs, key)
+    error = standard_error(mean, tested)
+    if len(runs) > 1:
+        spread = statistics.stdev(run[key] for run in runs)
+        error = math.hypot(error, spread / math.sqrt(len(runs)))
+    return mean, error

@@ -27,17 +27,18 @@ class Settings:
 
     Args:
         data (str): Folder of class folders, or a folder with ``train`` and ``val`` (or
-            ``test``) folders of class folders. With ``labelled``, a folder of any
-            images.
-        labelled (str, optional): Folder with labels, laid out as above, if ``data``
-            has none. Nothing is pre-trained on it. Defaults to None.
+            ``test``) folders of class folders. A folder of any images will do, and no
+            accuracy is measured then, unless ``labelled`` is given.
+        labelled (str, optional): Folder of class folders, laid out as above, if
+            ``data`` has none. Nothing is pre-trained on it. Defaults to None.
         backbone (str): ``'resnet'`` or ``'vit'`` (small networks for small images), or
             a config whose ``model.backbone`` is taken. Defaults to ``'resnet'``.
         size (int): Height and width of the images in pixels. Defaults to 32.
         epochs (int, optional): Number of epochs of each run, unless ``minutes`` is
             given.
         minutes (float, optional): Minutes of training of each run, evaluation not
-            counted: each run gets the epochs that fit, by the time of its first steps.
+            counted: each method gets the epochs that fit, by the time of its steps,
+            which is measured in turns with that of the other methods.
         batch_size (int): Images in a batch. Defaults to 256.
         lr (float): Peak learning rate of AdamW. Defaults to 0.002.
         head_width (int): Hidden width of all projectors and predictors. Defaults
@@ -120,28 +121,48 @@ class Settings:
         The first has no pipeline: that is the method's. The others are to evaluate on.
         """
         pipeline = plain_pipeline(self.size)
-        if self.labelled is None:
-            train, test = _split(self.data, pipeline)
-            pretrain = {k: v for k, v in train.items() if k != 'pipeline'}
-        else:
-            train, test = _split(self.labelled, pipeline)
+        train, test = _split(self.labelled or self.data, pipeline, self.classes() > 0)
+        pretrain = {k: v for k, v in train.items() if k != 'pipeline'}
+        if self.labelled is not None:
             if not Path(self.data).is_dir():
                 raise InputError(f'There is no folder {self.data!r}.')
-            pretrain = dict(
-                type='mmpretrain.CustomDataset', data_root=self.data, with_label=False
-            )
+            pretrain = _images(self.data)
         return dict(pretrain=pretrain, train=train, test=test)
 
+    def classes(self) -> int:
+        """Return the number of class folders, 0 if there are no labels."""
+        folder = _parts(self.labelled or self.data)[0]
+        number = sum(child.is_dir() for child in folder.iterdir())
+        if number < 2 and self.labelled is not None:
+            raise InputError(
+                f'labelled needs at least 2 class folders, but {str(folder)!r} holds '
+                f'{number}.'
+            )
+        return number if number > 1 else 0
 
-def _split(folder: str, pipeline: list[dict]) -> tuple[dict, dict]:
-    """Return the configs of the training and the test images of a folder."""
+
+def _parts(folder: str) -> list[Path]:
+    """Return the folders of the training and the test images, or the whole folder."""
     root = Path(folder)
-    if (root / 'train').is_dir():
-        for name in TEST_FOLDERS:
-            if (root / name).is_dir():
-                train, test = root / 'train', root / name
-                return class_folders(train, pipeline), class_folders(test, pipeline)
-    whole = class_folders(root, pipeline)
-    labels = build_dataset(whole).get_gt_labels()
-    drawn, rest = balanced_split(labels, TEST_SHARE)
-    return dict(whole, indices=rest.tolist()), dict(whole, indices=drawn.tolist())
+    if not root.is_dir():
+        raise InputError(f'There is no folder {folder!r}.')
+    test = [root / name for name in TEST_FOLDERS if (root / name).is_dir()]
+    return [root / 'train', test[0]] if test and (root / 'train').is_dir() else [root]
+
+
+def _images(folder: str | Path, pipeline: list[dict] | None = None) -> dict:
+    """Describe the data set of the images in a folder, without labels."""
+    cfg = dict(type='mmpretrain.CustomDataset', data_root=str(folder), with_label=False)
+    return cfg if pipeline is None else dict(cfg, pipeline=pipeline)
+
+
+def _split(folder: str, pipeline: list[dict], labels: bool) -> tuple[dict, dict]:
+    """Return the configs of the training and the test images of a folder."""
+    describe = class_folders if labels else _images
+    parts = [describe(part, pipeline) for part in _parts(folder)]
+    if len(parts) == 2:
+        return parts[0], parts[1]
+    dataset = build_dataset(parts[0])
+    known = dataset.get_gt_labels() if labels else [0] * len(dataset)
+    drawn, rest = balanced_split(known, TEST_SHARE)
+    return dict(parts[0], indices=rest.tolist()), dict(parts[0], indices=drawn.tolist())

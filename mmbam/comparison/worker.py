@@ -5,7 +5,6 @@ So its peak of memory is its own, and a crash does not end the comparison.
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 import time
@@ -16,43 +15,40 @@ from pathlib import Path
 import numpy as np
 import torch
 from mmengine.config import Config
-from mmengine.logging import MessageHub
 from mmengine.registry import MODELS
 from mmengine.runner import Runner
 from torch import nn
 from torch.nn.functional import normalize
+from torch.utils.data import Dataset
 
 from mmbam.checkpoints import use_safe_loading
 from mmbam.engine.hooks import ProgressHook
-from mmbam.evaluation import build_loader, cluster_scores
+from mmbam.evaluation import cluster_scores
 from mmbam.models import heat_map
 from mmbam.models.backbones.anatomy import has_cls_token
 from mmbam.utils.errors import InputError
 from mmbam.utils.files import save_tensors, write_text
 from mmbam.utils.model import frozen
 
-from .config import run_config, steps_per_epoch
+from .config import run_config
+from .loaders import build_loaders
 from .measure_hook import MeasureHook, memory_now
 from .method import Method, load_method
 from .settings import Settings
 
-RESULT, ERROR, PLAN, LOOKS = 'result.json', 'error.json', 'plan.json', 'looks.pt'
-TRIED_STEPS = 10
+RESULT, ERROR, LOOKS = 'result.json', 'error.json', 'looks.pt'
 SHOWN, NEIGHBOURS = 8, 5
 
 
-def run(method: Method, seed: int, settings: Settings, folder: Path) -> None:
+def run(
+    method: Method, seed: int, settings: Settings, folder: Path, epochs: int
+) -> None:
     """Pre-train with one method, evaluate it and write the result into a folder.
 
     A run that was interrupted there continues.
     """
-    epochs = settings.epochs or planned_epochs(method, seed, settings, folder)
     cfg = run_config(method, settings, seed, epochs, str(folder))
-    datasets = settings.datasets()
-    loaders = {
-        part: build_loader(datasets[part], batch_size=256, num_workers=0)
-        for part in ('train', 'test')
-    }
+    loaders = build_loaders(settings)
     before = memory_now()
     runner = build_runner(cfg)
     backbone = settings.backbone_config()
@@ -62,7 +58,7 @@ def run(method: Method, seed: int, settings: Settings, folder: Path) -> None:
         loaders,
         lambda model: evaluated_network(model, backbone),
         settings.evaluations,
-        base_lr,
+        base_lr if settings.classes() else None,
         before,
     )
     progress = ProgressHook(lines=5)
@@ -72,47 +68,24 @@ def run(method: Method, seed: int, settings: Settings, folder: Path) -> None:
         runner.train()
     finally:
         progress.close()
-    features = measure.features(runner.model)
-    clusters = cluster_scores(*features['test'])
-    most = clusters[max(clusters)]
+    features = measure.features(runner.model, 'train', 'test')
     network = evaluated_network(runner.model, backbone)
-    save_tensors(look(network, runner.model, loaders, features), folder / LOOKS)
+    looks = look(network, runner.model, loaders['test'].dataset, features)
+    save_tensors(looks, folder / LOOKS)
     record = measure.record
     result = dict(
         method=method.name,
         seed=seed,
         epochs=epochs,
         history=record['history'],
-        nmi=most['nmi'],
-        ari=most['ari'],
-        clusters=max(clusters),
+        losses=course(record['losses']),
         **costs(record, settings.batch_size),
     )
+    if settings.classes():
+        clusters = cluster_scores(*features['test'])
+        most = clusters[max(clusters)]
+        result.update(nmi=most['nmi'], ari=most['ari'], clusters=max(clusters))
     write_json(folder / RESULT, result)
-
-
-def planned_epochs(method: Method, seed: int, settings: Settings, folder: Path) -> int:
-    """Return how many epochs fit into the minutes; a continued run keeps its number."""
-    file = folder / PLAN
-    if file.is_file():
-        return json.loads(file.read_text())['epochs']
-    cfg = run_config(method, settings, seed, 1, str(folder / 'trial'))
-    runner = build_runner(cfg)
-    model = runner.model.train()
-    MessageHub.get_current_instance().update_info('max_iters', 1000)
-    optimizer = runner.build_optim_wrapper(cfg.optim_wrapper)
-    loader = runner.build_dataloader(cfg.train_dataloader)
-    batches = itertools.chain.from_iterable(itertools.repeat(loader))
-    for step, batch in enumerate(itertools.islice(batches, TRIED_STEPS)):
-        if step == 2:  # the first steps are slower
-            began = time.perf_counter()
-        model.train_step(batch, optimizer)
-    seconds = (time.perf_counter() - began) / (TRIED_STEPS - 2)
-    assert settings.minutes is not None
-    epoch_seconds = seconds * steps_per_epoch(settings)
-    epochs = max(1, round(60 * settings.minutes / epoch_seconds))
-    write_json(file, dict(epochs=epochs, step_seconds=seconds))
-    return epochs
 
 
 def build_runner(cfg: Config) -> Runner:
@@ -137,33 +110,34 @@ def evaluated_network(model: nn.Module, backbone: dict) -> nn.Module:
     return plain.to(next(network.parameters()).device)
 
 
-def look(network: nn.Module, model: nn.Module, loaders: dict, features: dict) -> dict:
+def look(network: nn.Module, model: nn.Module, test: Dataset, features: dict) -> dict:
     """Find the nearest training images of some test images, and their heat maps.
 
     Returns:
-        dict: ``queries`` (n,), ``neighbours`` (n, k), their ``query_labels`` and
-        ``neighbour_labels``, and ``heat`` (n, h, w) or None.
+        dict: ``queries`` (n,), ``neighbours`` (n, k), whether each is of the ``same``
+        label (n, k), and ``heat`` (n, h, w) or None.
     """
-    (train, train_labels), (test, test_labels) = features['train'], features['test']
-    shown = min(SHOWN, len(test))
-    queries = torch.from_numpy(np.linspace(0, len(test) - 1, shown).round().astype(int))
-    similar = normalize(test[queries], dim=1) @ normalize(train, dim=1).T
+    (train, train_labels), (tested, test_labels) = features['train'], features['test']
+    shown = min(SHOWN, len(tested))
+    queries = torch.linspace(0, len(tested) - 1, shown).round().long()
+    similar = normalize(tested[queries], dim=1) @ normalize(train, dim=1).T
     neighbours = similar.topk(min(NEIGHBOURS, len(train)), dim=1).indices
-    dataset = loaders['test'].dataset
-    images = torch.stack([dataset[int(i)]['inputs'] for i in queries])
+    images = torch.stack([test[int(i)][0] for i in queries])
     with frozen(network):
         data = model.data_preprocessor(dict(inputs=images, data_samples=None))
         try:
             heat = heat_map(network, data['inputs']).cpu()
         except InputError:  # a network without heat maps
             heat = None
-    return dict(
-        queries=queries,
-        neighbours=neighbours,
-        query_labels=test_labels[queries],
-        neighbour_labels=train_labels[neighbours],
-        heat=heat,
-    )
+    same = test_labels[queries, None] == train_labels[neighbours]
+    return dict(queries=queries, neighbours=neighbours, same=same, heat=heat)
+
+
+def course(losses: list[float]) -> list[float]:
+    """Return the course of the loss in at most 100 means of successive steps."""
+    return [
+        float(part.mean()) for part in np.array_split(losses, min(100, len(losses)))
+    ]
 
 
 def costs(record: dict, batch_size: int) -> dict:
@@ -186,6 +160,11 @@ def write_json(path: Path, content: dict) -> None:
     write_text(path, json.dumps(content, indent=2))
 
 
+def error_text(error: Exception) -> str:
+    """Return an error in one line."""
+    return f'{type(error).__name__}: {" ".join(str(error).split())}'
+
+
 def main() -> None:
     """Do a run; arguments are the file that describes it and the method's config."""
     warnings.filterwarnings('ignore')  # libraries warn about one another
@@ -193,9 +172,8 @@ def main() -> None:
     folder = Path(spec['folder'])
     try:
         method, settings = load_method(sys.argv[2]), Settings(**spec['settings'])
-        run(method, spec['seed'], settings, folder)
+        run(method, spec['seed'], settings, folder, spec['epochs'])
     except Exception as error:
         traceback.print_exc()
-        message = ' '.join(str(error).split())
-        write_json(folder / ERROR, dict(error=f'{type(error).__name__}: {message}'))
+        write_json(folder / ERROR, dict(error=error_text(error)))
         sys.exit(1)

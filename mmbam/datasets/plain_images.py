@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 from mmbam.utils.errors import InputError
 
+from .bands import RGB
 from .leaves import walk_transforms
 from .transforms.resize import resize_bicubic
 
@@ -40,7 +41,9 @@ class PlainImages(Dataset):
         return self._stops[-1]
 
     def __getitem__(self, index: int) -> tuple[Tensor, str]:
-        """Return an image as a BGR tensor of uint8 (3, size, size), and an error.
+        """Return an image as a tensor (bands, size, size), and an error.
+
+        The image is BGR of uint8, unless the pipeline loads other bands.
 
         The error is an empty string, or says why the image cannot be read. The image
         is black then.
@@ -49,11 +52,14 @@ class PlainImages(Dataset):
             image = resize_bicubic(self.read(index), self.size, self.size)
             return torch.from_numpy(image).permute(2, 0, 1).contiguous(), ''
         except Exception as error:  # the caller reports it; the run goes on
-            black = torch.zeros(3, self.size, self.size, dtype=torch.uint8)
+            number, _ = self._locate(index)
+            channels = [getattr(t, 'channels', RGB) for t in self._loaders[number]]
+            bands = next((int(n) for n in channels if n != RGB), 3)
+            black = torch.zeros(bands, self.size, self.size, dtype=torch.uint8)
             return black, f'{self.name(index)}: {type(error).__name__}: {error}'
 
     def read(self, index: int) -> np.ndarray:
-        """Read an image as BGR of uint8, in the size that the crop sees."""
+        """Read an image in the size that the crop sees, BGR of uint8 by default."""
         number, sample = self._locate(index)
         results: Any = self.leaves[number].get_data_info(sample)
         for transform in self._loaders[number]:

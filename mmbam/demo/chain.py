@@ -191,7 +191,9 @@ def _write_page(settings: ChainSettings, results: dict, rows: list[list]) -> Non
     for of_network in scores.values():  # JSON has turned numbers into texts
         clusters = of_network['clustering'].items()
         of_network['clustering'] = {int(t): score for t, score in clusters}
-    first, *others = report_sections(introduce(results), scores, out)
+    first, *others = report_sections(
+        introduce(results), scores, settings.patches[1], out
+    )
     strips = [
         Picture(
             out / 'video' / name.replace(' ', '_') / 'strips.png',

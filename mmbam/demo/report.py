@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from mmengine.runner import Runner
-from torch import Tensor, nn
+from torch import nn
 
 from mmbam.datasets.images import read_image
 from mmbam.evaluation import build_loader
-from mmbam.models import heat_map
-from mmbam.utils.model import frozen
+from mmbam.evaluation.accuracy import standard_error
 from mmbam.visualization.attention import draw_attention, look
 from mmbam.visualization.attention_histograms import (
     draw_similarities,
@@ -26,14 +24,14 @@ from mmbam.visualization.attention_histograms import (
     pair_histograms,
 )
 from mmbam.visualization.cluster_curves import draw_clustering
-from mmbam.visualization.curves import draw_curves, draw_entropies, read_run
+from mmbam.visualization.curves import draw_curves, read_run
 from mmbam.visualization.heatmaps import draw_heat_maps
-from mmbam.visualization.page import Picture, Section, Table
+from mmbam.visualization.page import Cell, Picture, Section, Table
 
-TOP1 = 'knn/top1'
-PICTURES = (
-    *('curves.png', 'entropies.png', 'clustering.png', 'similarities.png'),
-    *('heatmaps.png', 'attention.png'),
+TOP1, BAM = 'knn/top1', 'trained with BAM'
+PICTURES = tuple(
+    f'{name}.png'
+    for name in ('curves', 'clustering', 'similarities', 'heatmaps', 'attention')
 )
 Scores = Mapping[str, Mapping]
 
@@ -45,8 +43,7 @@ def draw_pictures(
 
     ``start`` is the backbone before training; ``coco_root`` holds scenes to look at.
     """
-    trained = runner.model.target_backbone
-    networks = {'random network': start, 'trained with BAM': trained}
+    networks = {'random network': start, BAM: runner.model.target_backbone}
     preprocessor = runner.model.data_preprocessor
     course = read_run(runner.work_dir)
     baselines = {name: scores[name]['knn'] for name in list(scores)[:2]}
@@ -55,7 +52,6 @@ def draw_pictures(
         steps, values = course[TOP1]
         with_start[TOP1] = [0, *steps], [list(baselines.values())[1], *values]
     draw_curves(with_start, out / 'curves.png', baselines)
-    draw_entropies({'run': course}, out / 'entropies.png')
     draw_clustering(
         {name: of_network['clustering'] for name, of_network in scores.items()},
         out / 'clustering.png',
@@ -72,46 +68,41 @@ def draw_pictures(
     )
     files = sorted((Path(coco_root) / 'val2017').glob('*.jpg'))[:8]
     scenes = np.stack([read_image(file) for file in files])
+    size = min(scenes.shape[1:3])
+    gazes = {
+        name: [look(network, preprocessor, scene, size) for scene in scenes]
+        for name, network in networks.items()
+    }
     draw_heat_maps(
         scenes,
-        {name: _heat(net, preprocessor, scenes) for name, net in networks.items()},
+        {name: [gaze.mean for gaze in seen] for name, seen in gazes.items()},
         out / 'heatmaps.png',
         'Heat maps of scenes that the network was not trained on',
     )
-    size = min(scenes.shape[1:3])
-    gazes = [look(trained, preprocessor, scene, size) for scene in scenes[:4]]
-    if gazes[0].heads is not None:
-        draw_attention(gazes, out / 'attention.png')
+    if gazes[BAM][0].heads is not None:
+        draw_attention(gazes[BAM][:4], out / 'attention.png')
 
 
-def score_table(scores: Scores, caption: str = '') -> Table:
-    """Tabulate the scores of networks; of clustering, those of most classes."""
+def score_table(scores: Scores, tested: int, caption: str = '') -> Table:
+    """Tabulate scores on ``tested`` images; of clustering, those of most classes."""
     most = max(next(iter(scores.values()))['clustering'])
     header = ['features', 'k-NN (%)', 'linear probe (%)', 'NMI (%)', 'ARI (%)']
-    rows = [
-        [name, s['knn'], s['linear'], *_means_and_spreads(s['clustering'][most])]
-        for name, s in scores.items()
-    ]
+    rows: list[list[Cell]] = []
+    for name, of_network in scores.items():
+        clusters = of_network['clustering'][most]
+        accuracies = (of_network[key] for key in ('knn', 'linear'))
+        rows.append([
+            name,
+            *((value, standard_error(value, tested)) for value in accuracies),
+            *((clusters[key], clusters[f'{key}_std']) for key in ('nmi', 'ari')),
+        ])  # fmt: skip
     return Table(header, rows, caption)
 
 
 def report_sections(
-    introduction: Sequence[str], scores: Scores, out: Path
+    introduction: Sequence[str], scores: Scores, tested: int, out: Path
 ) -> list[Section]:
     """Lay out a page about a run: introduction, scores, and pictures by topic."""
-    all_t = list(next(iter(scores.values()))['clustering'])
-    clusters = Table(
-        [
-            'features',
-            *(f'{name} (%), t = {t}' for t in all_t for name in ('NMI', 'ARI')),
-        ],
-        [
-            [name, *(c for t in all_t for c in _means_and_spreads(s['clustering'][t]))]
-            for name, s in scores.items()
-        ],
-        'The same for t classes drawn at random, and k-means with t clusters (paper, '
-        'App. I).',
-    )
 
     def show(**captions: str) -> list[Picture]:
         files = ((out / f'{name}.png', text) for name, text in captions.items())
@@ -124,11 +115,14 @@ def report_sections(
             [
                 score_table(
                     scores,
-                    'Frozen features of test images. k-NN: 20 neighbours. Linear '
-                    'probe: trained on the training images. NMI and ARI: agreement of '
-                    'k-means clusters with the classes, mean ± standard deviation.',
+                    tested,
+                    f'Frozen features of {tested} test images. k-NN: 20 neighbours. '
+                    'Linear probe: trained on the training images. Both ± the standard '
+                    'error that follows from the number of images. NMI and ARI: '
+                    'agreement of k-means clusters with the classes, mean ± standard '
+                    'deviation. A value is marked if it is ahead of all others by '
+                    'more than twice the error of their difference.',
                 ),
-                clusters,
                 *show(
                     clustering='Agreement of clusters and classes by the number of '
                     'classes. 100 is perfect; an ARI of 0 is chance, while the NMI of '
@@ -139,9 +133,9 @@ def report_sections(
         Section(
             'How the run went',
             show(
-                curves='Loss, entropies and k-NN accuracy while training.',
-                entropies='Entropies of A and B: in a healthy run B stays below A and '
-                'both fall (paper, Fig. 3).',
+                curves='Loss, entropies and k-NN accuracy while training. In a healthy '
+                'run the entropy of B stays below that of A and both fall (paper, '
+                'Fig. 3).'
             ),
         ),
         Section(
@@ -161,15 +155,3 @@ def report_sections(
             ),
         ),
     ]
-
-
-def _means_and_spreads(clusters: Mapping[str, float]) -> list[tuple[float, float]]:
-    return [(clusters[key], clusters[f'{key}_std']) for key in ('nmi', 'ari')]
-
-
-def _heat(backbone: nn.Module, preprocessor: nn.Module, scenes: np.ndarray) -> Tensor:
-    # Preprocessors of configs expect BGR.
-    images = torch.from_numpy(scenes[..., ::-1].copy()).permute(0, 3, 1, 2)
-    with frozen(backbone):
-        data = preprocessor(dict(inputs=images, data_samples=None))
-        return heat_map(backbone, data['inputs'])

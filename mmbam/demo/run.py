@@ -137,13 +137,14 @@ def run_demo(settings: DemoSettings) -> dict:
     write_page(
         out / PAGE,
         'What a tiny network learned with BAM',
-        report_sections(introduce(results), scores, out),
+        report_sections(introduce(results), scores, settings.patches[1], out),
     )
-    table = score_table(scores)
-    print_table('Frozen features of test patches', table.header, [
-        [cell[0] if isinstance(cell, tuple) else cell for cell in row]
-        for row in table.rows
-    ])  # fmt: skip
+    table = score_table(scores, settings.patches[1])
+    print_table(
+        'Frozen features of test patches',
+        table.header,
+        [[table.show(cell) for cell in row] for row in table.rows],
+    )
     print(f'{seconds:.0f} s in all. Figures and pictures: {(out / PAGE).resolve()}')
     return results
 

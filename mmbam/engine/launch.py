@@ -1,12 +1,11 @@
 """From a config file and a command line to a runner.
 
-For configs of any OpenMMLab project: ``tools/train.py`` and ``tools/test.py`` only
-parse, call this and print.
+For configs of any OpenMMLab project: ``mmbam train`` and ``mmbam test`` only parse,
+call this and print.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 
 from mmbam.checkpoints import use_safe_loading
 from mmbam.checkpoints.writing import use_safe_saving
-from mmbam.utils.config import Options, build_errors, read_config
+from mmbam.utils.config import build_errors, read_config
 from mmbam.utils.errors import InputError, input_errors
 from mmbam.utils.process_group import require_ranks
 from mmbam.utils.versions import require_dense
@@ -41,45 +40,19 @@ VARIABLES = {
 }
 
 
-def parse(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, Config]:
-    """Parse the command line, with the arguments that training and testing share.
+def set_rank(launcher: str, local_rank: int = 0) -> None:
+    """Tell mmengine which of the processes of a machine this is.
 
     Args:
-        parser (argparse.ArgumentParser): The parser of the command, with its
-            arguments.
-
-    Returns:
-        tuple[argparse.Namespace, Config]: The arguments, and the config that they name.
+        launcher (str): See :func:`load_config`.
+        local_rank (int): What older launchers pass on the command line. Defaults to 0.
     """
-    parser.add_argument(
-        '--work-dir', help='for logs and checkpoints [./work_dirs/<name of config>]'
-    )
-    parser.add_argument('--amp', action='store_true', help='mixed precision')
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=Options,
-        metavar='KEY=VALUE',
-        help='override the config: a.b=1 c=[1,2]',
-    )
-    parser.add_argument(
-        '--launcher',
-        choices=list(VARIABLES),
-        default='none',
-        help='what started the processes [none]',
-    )
-    # torchrun sets the variable instead; older launchers pass this.
-    parser.add_argument(
-        '--local_rank', '--local-rank', type=int, default=0, help=argparse.SUPPRESS
-    )
-    args = parser.parse_args()
-    if args.launcher == 'pytorch':
+    if launcher == 'pytorch':
         end_with_parent()
     of_mpi = os.environ.get('OMPI_COMM_WORLD_LOCAL_RANK')
-    local_rank = os.environ.get('SLURM_LOCALID') if args.launcher == 'slurm' else of_mpi
-    os.environ.setdefault('LOCAL_RANK', local_rank or str(args.local_rank))
-    cfg = load_config(args.config, args.work_dir, args.cfg_options, args.launcher)
-    return args, cfg
+    of_slurm = os.environ.get('SLURM_LOCALID')
+    known = of_slurm if launcher == 'slurm' else of_mpi
+    os.environ.setdefault('LOCAL_RANK', known or str(local_rank))
 
 
 def load_config(
@@ -105,8 +78,8 @@ def load_config(
     if missing:
         raise InputError(
             f'--launcher {launcher} needs variables that {launcher} sets, but these '
-            f'are missing: {", ".join(missing)}. Start through tools/dist_train.sh, '
-            'tools/dist_test.sh or tools/slurm_train.sh.'
+            f'are missing: {", ".join(missing)}. Start with --devices N, or through '
+            'tools/dist_train.sh, tools/dist_test.sh or tools/slurm_train.sh.'
         )
     if launcher == 'pytorch':
         require_ranks()
@@ -282,15 +255,18 @@ def train(runner: Runner) -> None:
         runner.train()
 
 
-def test(runner: Runner) -> None:
+def test(runner: Runner) -> dict[str, float]:
     """Check the data and the checkpoint, then test; see :func:`train`.
 
     Args:
         runner (Runner): From :func:`build_runner`.
+
+    Returns:
+        dict[str, float]: The metrics.
     """
     with build_errors(), input_errors(of=_unreadable(runner, 'test')):
         runner.test_loop  # noqa: B018
-    runner.test()
+    return runner.test()
 
 
 def _unreadable(runner: Runner, split: str) -> str:

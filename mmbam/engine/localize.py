@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from multiprocessing.context import BaseContext
 
 import torch
 from mmengine.dist import all_gather, all_gather_object, get_dist_info
-from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmbam.datasets.plain_images import PlainImages
 from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.model import frozen
+from mmbam.utils.progress import Progress
 from mmbam.utils.random import preserved_randomness
 
 MAX_MESSAGES = 10
@@ -43,7 +42,7 @@ def localize(
             to 0.1.
         start_method (str | BaseContext, optional): Start method of the workers, as for
             a data loader. Defaults to None, the default of the process.
-        progress (bool): Whether rank 0 shows a progress bar. Defaults to True.
+        progress (bool): Whether rank 0 shows how far it is. Defaults to True.
 
     Returns:
         tuple: The boxes of shape (len(images), 4), with NaN for images that could not
@@ -70,9 +69,7 @@ def localize(
     boxes = torch.full((rounds, batch_size, 4), float('nan'))
     failed = 0
     messages: list[str] = []
-    bar = None
-    if progress and rank == 0:
-        bar = ProgressBar(len(images), file=sys.stdout)
+    bar = Progress(len(images), 'Boxes', show=progress and rank == 0)
     with frozen(backbone), preserved_randomness():
         for number, (batch, errors) in enumerate(loader):
             inputs = data_preprocessor(dict(inputs=batch, data_samples=None))['inputs']
@@ -83,11 +80,8 @@ def localize(
             boxes[number, : len(batch)][readable] = found[readable]
             failed += len(batch) - int(readable.sum())
             messages += [e for e in errors if e][: MAX_MESSAGES - len(messages)]
-            if bar is not None:
-                left = len(images) - bar.completed
-                bar.update(min(len(batch) * world_size, left))
-    if bar is not None:
-        bar.file.write('\n')
+            bar.advance(min(len(batch) * world_size, len(images) - bar.done))
+    bar.close()
     gathered = torch.stack(all_gather(boxes), dim=1)  # (rounds, ranks, batch, 4)
     reports = all_gather_object((failed, messages))
     return (

@@ -66,7 +66,7 @@ def end_with_parent() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), 'prctl(PR_SET_PDEATHSIG)')
-    # tools/torchrun.py says who it is; otherwise init takes in who lost its parent.
+    # Ours says who it is; otherwise init takes in who lost its parent.
     parent = os.environ.get('MMBAM_TORCHRUN_PID')
     lost = os.getppid() == 1 if parent is None else os.getppid() != int(parent)
     if lost:

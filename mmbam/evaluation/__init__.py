@@ -1,5 +1,6 @@
 """Evaluators of frozen features, and of videos (:mod:`mmbam.evaluation.video`)."""
 
+from .agreement import neighbour_agreement
 from .clustering import cluster_scores
 from .features import extract_features
 from .knn import knn_accuracy, knn_predict
@@ -18,6 +19,7 @@ __all__ = [
     'knn_predict',
     'linear_probe',
     'logistic_probe',
+    'neighbour_agreement',
     'pair_similarities',
     'rankme',
 ]

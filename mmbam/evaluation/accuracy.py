@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor
 
 
@@ -34,3 +36,13 @@ def top_accuracies(ranked: Tensor, labels: Tensor) -> dict[str, float]:
         top1=100 * hits[:, 0].double().mean().item(),
         top5=100 * hits.any(dim=1).double().mean().item(),
     )
+
+
+def standard_error(accuracy: float, number: int) -> float:
+    """Estimate the standard error of an accuracy in per cent on a number of images.
+
+    After Agresti and Coull (1998), with two hits and two misses added, so that a small
+    test set without any miss does not seem to be certain.
+    """
+    share = (accuracy / 100 * number + 2) / (number + 4)
+    return 100 * math.sqrt(share * (1 - share) / (number + 4))

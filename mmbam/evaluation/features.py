@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,13 +9,13 @@ import numpy as np
 import torch
 from mmengine.dataset import InfiniteSampler
 from mmengine.dist import all_gather, get_rank, is_main_process
-from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from mmbam.models import embedding
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
+from mmbam.utils.progress import Progress
 from mmbam.utils.random import preserved_randomness
 
 
@@ -46,8 +45,8 @@ def extract_features(
         gather (bool): Whether every rank gets all features, in the order of the data
             set. If False, each rank keeps its own part, and the parts of all ranks
             hold each sample once. Defaults to True.
-        progress (bool): Whether the first rank shows a progress bar with the remaining
-            time. Defaults to True.
+        progress (bool): Whether the first rank shows how far it is, and the time left.
+            Defaults to True.
 
     Returns:
         tuple[Tensor, Tensor]: Features (N, d) in float32 and labels (N,) in int64, on
@@ -59,13 +58,11 @@ def extract_features(
 
     with frozen(backbone), preserved_randomness():
         batches = _batches_of(dataloader)
-        bar = None
-        if progress and is_main_process():
-            bar = ProgressBar(len(batches), file=sys.stdout)
+        bar = Progress(len(batches), 'Features', show=progress and is_main_process())
         features, labels = [], []
         for indices, batch in zip(batches, dataloader):
             images, batch_labels = _unpack(batch)
-            images = _preprocess(images, batch_labels, backbone, data_preprocessor)
+            images = preprocess(images, batch_labels, backbone, data_preprocessor)
             pooled = embedding(backbone, images).float().cpu()
             if not len(indices) == len(pooled) == len(batch_labels):
                 raise ValueError(
@@ -75,10 +72,8 @@ def extract_features(
                 )
             features.append(pooled)
             labels.append(batch_labels)
-            if bar:
-                bar.update()
-    if bar:
-        bar.file.write('\n')
+            bar.advance()
+    bar.close()
     order = torch.tensor([i for batch in batches for i in batch], dtype=torch.long)
     size = _size(dataloader)
     return _merge(torch.cat(features), torch.cat(labels), order, size, gather)
@@ -114,15 +109,7 @@ def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
     if not isinstance(batch, Mapping):
         images, labels = batch
         return images, torch.as_tensor(labels, dtype=torch.long)
-    images = batch['inputs']
-    if not isinstance(images, Tensor):  # pseudo_collate leaves a list of images
-        shapes = {tuple(image.shape) for image in images}
-        if len(shapes) > 1:
-            raise InputError(
-                'Features need images of one size, but a batch has the shapes '
-                f'{sorted(shapes)}: resize or crop them in the pipeline.'
-            )
-        images = torch.stack(list(images))
+    images = stack_images(batch['inputs'])
     labels = []
     for sample in batch['data_samples']:
         label = sample.get('gt_label')
@@ -136,16 +123,34 @@ def _unpack(batch: Mapping | Sequence) -> tuple[Tensor, Tensor]:
     return images, torch.cat(labels).long()
 
 
-def _preprocess(
-    images: Tensor, labels: Tensor, backbone: nn.Module, preprocessor: nn.Module | None
+def stack_images(images: Tensor | Sequence[Tensor]) -> Tensor:
+    """Stack the images of a batch, if its loader left them apart."""
+    if isinstance(images, Tensor):
+        return images
+    # pseudo_collate leaves a list of images
+    shapes = {tuple(image.shape) for image in images}
+    if len(shapes) > 1:
+        raise InputError(
+            'Features need images of one size, but a batch has the shapes '
+            f'{sorted(shapes)}: resize or crop them in the pipeline.'
+        )
+    return torch.stack(list(images))
+
+
+def preprocess(
+    images: Tensor,
+    labels: Tensor | None,
+    backbone: nn.Module,
+    preprocessor: nn.Module | None,
 ) -> Tensor:
+    """Move images to the backbone's device, and normalize them as in training."""
     if preprocessor is None:
         parameter = next(backbone.parameters(), images)
         return images.to(parameter.device).float()
     # Some preprocessors expect data samples. None changes them at test time, so the
     # labels take their place.
-    data = preprocessor(dict(inputs=images, data_samples=list(labels)), False)
-    return data['inputs']
+    samples = list(torch.zeros(len(images)) if labels is None else labels)
+    return preprocessor(dict(inputs=images, data_samples=samples), False)['inputs']
 
 
 def _merge(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from mmengine.config import Config
 from mmengine.device import get_device
@@ -10,6 +12,7 @@ from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
 from mmbam.checkpoints import load_backbone, read_weights, select_backbone
+from mmbam.datasets.bands import RGB
 from mmbam.utils.config import build_errors
 from mmbam.utils.errors import InputError, input_errors
 
@@ -18,7 +21,10 @@ LOAD = dict(type='mmbam.LoadImage', max_errors=0)
 
 
 def build_frozen(
-    cfg: Config, checkpoint: str | Path | None, source: str = 'auto'
+    cfg: Config,
+    checkpoint: str | Path | None,
+    source: str = 'auto',
+    prefix: str | None = None,
 ) -> tuple[nn.Module, nn.Module]:
     """Build the backbone of a config with the weights of a checkpoint.
 
@@ -29,6 +35,8 @@ def build_frozen(
             network at its random initialization.
         source (str): ``'teacher'``, ``'student'`` or ``'auto'``; see
             :func:`mmbam.checkpoints.select_backbone`. Defaults to ``'auto'``.
+        prefix (str, optional): See :func:`mmbam.checkpoints.load_backbone`. Defaults to
+            None.
 
     Returns:
         tuple[nn.Module, nn.Module]: The backbone, and the preprocessor of its images.
@@ -51,7 +59,7 @@ def build_frozen(
     if checkpoint is None:
         backbone.init_weights()
     else:
-        load_backbone(backbone, checkpoint, source)
+        load_backbone(backbone, checkpoint, source, prefix=prefix)
     device = get_device()
     backbone.to(device).eval()
     return backbone, preprocessor.to(device)
@@ -123,48 +131,91 @@ def evaluation_dataset(
             None, which takes the config's test pipeline.
     """
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
-    hooks = [h for h in cfg.get('custom_hooks') or [] if h.type.endswith('KNNHook')]
-    if hooks:
-        datasets = dict(train=hooks[0].train_dataset, test=hooks[0].test_dataset)
-    else:
-        test = cfg.get('test_dataloader') or cfg.get('val_dataloader')
-        loaders = dict(train=cfg.get('train_dataloader'), test=test)
-        datasets = {name: loader and loader.dataset for name, loader in loaders.items()}
-    if size is not None:
-        pipeline = plain_pipeline(size)
-    elif datasets['test'] and datasets['test'].get('pipeline'):
-        pipeline = [
-            LOAD if step['type'].endswith('LoadImageFromFile') else step
-            for step in datasets['test'].pipeline
-        ]
-    else:
-        raise InputError(
-            f'{_name(cfg)} has no test pipeline (in a KNNHook, test_dataloader or '
-            'val_dataloader), so the size of the images must be given.'
-        )
+    pipeline = evaluation_pipeline(cfg, size)
     if folder is not None:
         return class_folders(folder, pipeline)
-    if not datasets[split]:
+    dataset = _datasets(cfg)[split]
+    if not dataset:
         raise InputError(
             f'{_name(cfg)} has no {split} set with labels (in a KNNHook or a loader): '
             'give a folder of class folders.'
         )
-    return {**datasets[split], 'pipeline': pipeline}
+    return {**dataset, 'pipeline': pipeline}
 
 
-def plain_pipeline(size: int) -> list[dict]:
+def evaluation_pipeline(cfg: Config, size: int | None = None) -> list[dict]:
+    """Find the test pipeline of a config.
+
+    Args:
+        cfg (Config): See :func:`evaluation_dataset`.
+        size (int, optional): See :func:`evaluation_dataset`.
+    """
+    if size is not None:
+        return plain_pipeline(size, loading_step(cfg))
+    test = _datasets(cfg)['test']
+    if not (test and test.get('pipeline')):
+        raise InputError(
+            f'{_name(cfg)} has no test pipeline (in a KNNHook, test_dataloader or '
+            'val_dataloader), so the size of the images must be given.'
+        )
+    return [
+        LOAD if step['type'].endswith('LoadImageFromFile') else step
+        for step in test.pipeline
+    ]
+
+
+def _datasets(cfg: Config) -> dict:
+    """Configs of the training and the test set, or None where there is none."""
+    hooks = [h for h in cfg.get('custom_hooks') or [] if h.type.endswith('KNNHook')]
+    if hooks:
+        return dict(train=hooks[0].train_dataset, test=hooks[0].test_dataset)
+    test = cfg.get('test_dataloader') or cfg.get('val_dataloader')
+    loaders = dict(train=cfg.get('train_dataloader'), test=test)
+    return {name: loader and loader.dataset for name, loader in loaders.items()}
+
+
+def loading_step(cfg: Config) -> dict:
+    """The step that loads images as the config does, without missing any.
+
+    That is ``mmbam.LoadImage`` with the channels, depth and bits of its first place in
+    the config, or of its defaults.
+    """
+    places = [cfg.get(f'{name}_dataloader') for name in ('train', 'test', 'val')]
+    for step in _dicts([*places, cfg.get('custom_hooks')]):
+        if str(step.get('type')).rpartition('.')[2] == 'LoadImage':
+            kept = ('channels', 'depth', 'bits', 'max_pixels')
+            return {**LOAD, **{key: step[key] for key in kept if key in step}}
+    return LOAD
+
+
+def _dicts(node: Any) -> Iterator[dict]:
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    if isinstance(node, (list, tuple)):
+        for value in node:
+            yield from _dicts(value)
+
+
+def is_rgb(load: Mapping) -> bool:
+    """Whether ``mmbam.LoadImage`` gives RGB of 8 bits with these arguments."""
+    return load.get('channels', RGB) == RGB and load.get('depth', 8) == 8
+
+
+def plain_pipeline(size: int, load: dict = LOAD) -> list[dict]:
     """Resize the shorter side to ``size`` pixels and crop the center."""
     if size < 1:
         raise InputError(f'size must be at least 1, but got {size}.')
+    resize = dict(
+        type='mmpretrain.ResizeEdge',
+        scale=size,
+        edge='short',
+        backend='pillow',
+        interpolation='bicubic',
+    )
     return [
-        LOAD,
-        dict(
-            type='mmpretrain.ResizeEdge',
-            scale=size,
-            edge='short',
-            backend='pillow',
-            interpolation='bicubic',
-        ),
+        load,
+        resize if is_rgb(load) else dict(type='mmbam.ResizeShortSide', scale=size),
         dict(type='mmpretrain.CenterCrop', crop_size=size),
         dict(type='mmpretrain.PackInputs'),
     ]

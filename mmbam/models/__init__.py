@@ -5,7 +5,11 @@ from mmbam.datasets.boxes import boxes_from_heat_maps
 from .backbones.anatomy import attention_maps, embedding, heat_map, pool_features
 from .backbones.caformer import CAFormer
 from .backbones.cls_vit import ClsViT
+from .backbones.normed_maps_vit import NormedMapsViT
+from .backbones.one_pass import embedding_and_tokens
+from .backbones.timm_embedding import TIMMEmbedding
 from .bam import BAM
+from .bands_preprocessor import BandsPreprocessor
 from .head import BAMHead
 from .latents import embed_views
 from .linear_probe import ClsAndPatchesNeck, LinearProbe
@@ -18,16 +22,20 @@ __all__ = [
     'BAMHead',
     'BAMLoss',
     'BAMNeck',
+    'BandsPreprocessor',
     'CAFormer',
     'ClsAndPatchesNeck',
     'ClsViT',
     'EMATeacher',
     'FrozenTeacher',
     'LinearProbe',
+    'NormedMapsViT',
+    'TIMMEmbedding',
     'attention_maps',
     'boxes_from_heat_maps',
     'embed_views',
     'embedding',
+    'embedding_and_tokens',
     'heat_map',
     'pool_features',
 ]

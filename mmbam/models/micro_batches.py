@@ -35,6 +35,9 @@ REHEARSALS = 2
 class WaitingViews:
     """Views of a batch as the data loader made them, usually uint8 in host memory.
 
+    Views of more than 8 bits wait as float32, see :class:`mmbam.LoadImage`, and take
+    four times as much.
+
     Not a list: DistributedDataParallel moves lists of tensors to the device.
 
     Args:
@@ -134,22 +137,27 @@ class MicroBatches:
             torch.clear_autocast_cache()
             return embed(part)
 
+        parts = [
+            (indices, start)
+            for indices in group_by_size(tensors)
+            for start in range(0, n, size)
+        ]
         latents: list[list[Tensor]] = [[] for _ in tensors]
-        for indices in group_by_size(tensors):
-            for start in range(0, n, size):
-                part = [tensors[i][start : start + size] for i in indices]
-                if again:
-                    z = checkpoint(
-                        run,
-                        on_device,
-                        part,
-                        use_reentrant=False,
-                        context_fn=lambda: (nullcontext(), self._kept_statistics()),
-                    )
-                else:
-                    z = run(on_device, part)
-                for i, rows in zip(indices, z.chunk(len(indices))):
-                    latents[i].append(rows)
+        for indices, start in parts:
+            part = [tensors[i][start : start + size] for i in indices]
+            # The backward pass begins with the last part, which is still there.
+            if again and (indices, start) != parts[-1]:
+                z = checkpoint(
+                    run,
+                    on_device,
+                    part,
+                    use_reentrant=False,
+                    context_fn=lambda: (nullcontext(), self._kept_statistics()),
+                )
+            else:
+                z = run(on_device, part)
+            for i, rows in zip(indices, z.chunk(len(indices))):
+                latents[i].append(rows)
         return torch.cat([rows for of_view in latents for rows in of_view])
 
     @torch.compiler.disable

@@ -113,10 +113,16 @@ class FrozenTeacher(Teacher):
 
     Args:
         backbone (dict | nn.Module): Config of a backbone of mmpretrain, or a network.
-        checkpoint (str, optional): File with all weights of the backbone. Defaults to
-            None, the weights that a network, or timm's ``pretrained``, comes with.
+        checkpoint (str, optional): File with all weights of the backbone, see
+            :func:`mmbam.checkpoints.load_backbone`. Defaults to None: those that a
+            network, or timm's ``pretrained``, comes with.
         neck (dict | nn.Module, optional): Projector of the teacher. Defaults to None:
             its embeddings are the latents.
+        inflate (str, optional): ``'mean'`` or ``'repeat'`` for weights of RGB in a
+            backbone of another number of bands; see
+            :func:`mmbam.checkpoints.inflate_input`. Defaults to None: refused.
+        prefix (str, optional): What the names of the backbone's weights begin with in
+            the checkpoint. Defaults to None, which finds it.
     """
 
     def __init__(
@@ -124,6 +130,8 @@ class FrozenTeacher(Teacher):
         backbone: dict | nn.Module,
         checkpoint: str | None = None,
         neck: dict | nn.Module | None = None,
+        inflate: str | None = None,
+        prefix: str | None = None,
     ) -> None:
         super().__init__()
         if checkpoint is None and isinstance(backbone, dict):
@@ -138,7 +146,7 @@ class FrozenTeacher(Teacher):
         self.backbone = build(backbone) if isinstance(backbone, dict) else backbone
         self.neck = build(neck) if isinstance(neck, dict) else neck
         if checkpoint is not None:
-            load_backbone(self.backbone, checkpoint)
+            load_backbone(self.backbone, checkpoint, inflate=inflate, prefix=prefix)
         self.requires_grad_(False)
         self.train(False)
 

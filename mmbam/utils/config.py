@@ -37,16 +37,15 @@ def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     """Read a config file and put values of a command line into it.
 
     Args:
-        path (str | Path): The config file.
+        path (str | Path): The config file, or ``mmbam::NAME`` for one of ours, as
+            ``mmbam::bam/vit-b16_300e.py``. Other projects' configs have such names too.
         options (Mapping, optional): Values by dotted keys. Defaults to None.
 
     Raises:
         InputError: There is no such file, it is no config, it needs a package that is
             not installed, or an option has no place in it.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f'Config file not found: {path}')
+    path = find_config(path)
     if path.suffix not in SUFFIXES:
         raise InputError(
             f'A config must end with {", ".join(SUFFIXES)}, but got {str(path)!r}.'
@@ -67,6 +66,20 @@ def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
     with build_errors():
         _resolve(cfg._cfg_dict)
     return cfg
+
+
+def find_config(name: str | Path) -> Path:
+    """Return the path of a config that is named by its path or as ``mmbam::NAME``."""
+    package, colons, _ = str(name).partition('::')
+    path = Path(name)
+    if colons and re.fullmatch(r'\w+', package):
+        try:
+            path = Path(Config._get_cfg_path(str(name), '')[0])
+        except (ValueError, AssertionError, ImportError, OSError) as error:
+            raise InputError(f'Config {str(name)!r} not found: {error}') from error
+    if not path.is_file():
+        raise InputError(f'Config file not found: {path}')
+    return path
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from mmbam.models.backbones.anatomy import NoAttentionError, patch_size
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 
-from .figures import save_figure
+from .figures import save_figure, to_picture
+from .heatmaps import overlay_heat
 
 
 @dataclass
@@ -47,6 +48,7 @@ def look(
     image: np.ndarray,
     size: int = 512,
     name: str = '',
+    bands: Sequence[int] | None = None,
 ) -> Gaze:
     """Compute where a network looks in an image.
 
@@ -55,15 +57,19 @@ def look(
             the attention of its last block, any other network its heat map.
         preprocessor (nn.Module): Module that normalises BGR images, such as the
             ``data_preprocessor`` of a config.
-        image (np.ndarray): RGB image of uint8 (height, width, 3), of any size.
+        image (np.ndarray): RGB image of uint8 (height, width, 3), of any size; with
+            ``bands`` an image as :class:`mmbam.LoadImage` loads it.
         size (int): Shorter side of the resized image in pixels. The aspect ratio is
             kept, and both sides become multiples of the patch size. Defaults to 512,
             as in the paper.
         name (str): Name of the image. Defaults to ''.
+        bands (Sequence[int], optional): Numbers of the bands to show as red, green and
+            blue. Defaults to None: the image is RGB.
     """
     seen = _resize(image, size, patch_size(backbone))
     # Preprocessors of configs expect BGR.
-    batch = torch.from_numpy(seen[..., ::-1].copy()).permute(2, 0, 1)[None]
+    inputs = seen[..., ::-1].copy() if bands is None else seen
+    batch = torch.from_numpy(inputs).permute(2, 0, 1)[None]
     with frozen(backbone):
         inputs = preprocessor(dict(inputs=batch, data_samples=None))['inputs']
         try:
@@ -71,7 +77,7 @@ def look(
             mean = heads.mean(dim=0)
         except NoAttentionError:
             heads, mean = None, heat_map(backbone, inputs)[0].float().cpu()
-    return Gaze(seen, mean, heads, name)
+    return Gaze(seen if bands is None else to_picture(seen, bands), mean, heads, name)
 
 
 def draw_attention(
@@ -79,18 +85,19 @@ def draw_attention(
     path: str | Path,
     title: str = 'Attention from [cls] to the patches in the last block',
 ) -> None:
-    """Draw each image with the mean of the heads and every head beside it.
+    """Draw each image, the mean of the heads over it and alone, and every head.
 
     ``gazes`` are results of :func:`look` for one network. A map is shown in its own
-    resolution, from 0 (a heat map: from its smallest value) to its largest value.
+    resolution, from 0 (a heat map: from its smallest value) to its largest value; over
+    the image it is smoothed.
     """
     if not gazes:
         raise InputError('There are no images to draw the attention of.')
     heads = 0 if gazes[0].heads is None else len(gazes[0].heads)
     # Up to six heads fill one row; more fill two rows beside a larger image.
     rows = 1 if heads <= 6 else 2
-    columns = 2 * rows + math.ceil(heads / rows)
-    cell = 1.9 if rows == 1 else 1.45
+    columns = 3 * rows + math.ceil(heads / rows)
+    cell = 1.6 if rows == 1 else 1.2
     # Rows are as high as their images, up to a limit, plus room for the text.
     ratios = [min(g.image.shape[0] / g.image.shape[1], 1.5) for g in gazes]
     heights = [cell * ratio + 0.25 for ratio in ratios for _ in range(rows)]
@@ -102,17 +109,19 @@ def draw_attention(
     panels = []
     for number, gaze in enumerate(gazes):
         block = slice(rows * number, rows * (number + 1))
-        axes = figure.add_subplot(grid[block, :rows])
-        axes.imshow(gaze.image)
-        axes.set_xlabel(_label(gaze, 22 * rows), fontsize=8)
-        images = [(axes, 'image')]
-        axes = figure.add_subplot(grid[block, rows : 2 * rows])
-        panels.append((axes, _show_map(axes, gaze.mean, gaze.image, bool(heads))))
-        images.append((axes, f'mean of {heads} heads' if heads else 'heat map'))
+        large = [
+            figure.add_subplot(grid[block, rows * k : rows * (k + 1)]) for k in range(3)
+        ]
+        large[0].imshow(gaze.image)
+        large[0].set_xlabel(_label(gaze, int(14 * cell * rows)), fontsize=8)
+        overlay_heat(large[1], gaze.image, gaze.mean)
+        panels.append((large[2], _show_map(large[2], gaze.mean, gaze.image, not heads)))
+        mean = f'mean of {heads} heads' if heads else 'heat map'
+        images = [*zip(large, ('image', 'over the image', mean))]
         for k, head in enumerate(() if gaze.heads is None else gaze.heads):
-            row, column = divmod(k, columns - 2 * rows)
-            axes = figure.add_subplot(grid[block.start + row, 2 * rows + column])
-            panels.append((axes, _show_map(axes, head, gaze.image, True)))
+            row, column = divmod(k, columns - 3 * rows)
+            axes = figure.add_subplot(grid[block.start + row, 3 * rows + column])
+            panels.append((axes, _show_map(axes, head, gaze.image)))
             images.append((axes, f'head {k + 1}'))
         for axes, name in images:
             axes.set(xticks=[], yticks=[])
@@ -147,8 +156,8 @@ def _label(gaze: Gaze, length: int) -> str:
     return f'{name}\n{width} x {height} px'.strip()
 
 
-def _show_map(axes, values: Tensor, image: np.ndarray, from_zero: bool):
-    low = 0.0 if from_zero else float(values.min())
+def _show_map(axes, values: Tensor, image: np.ndarray, from_lowest: bool = False):
+    low = float(values.min()) if from_lowest else 0.0
     span = float(values.max()) - low
     scaled = (values.float().numpy() - low) / (span or 1.0)
     height, width = image.shape[:2]

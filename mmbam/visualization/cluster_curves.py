@@ -19,7 +19,7 @@ NAMES = {'nmi': 'Normalized mutual information', 'ari': 'Adjusted Rand index'}
 
 
 def read_scores(path: str | Path) -> Scores:
-    """Read the scores of a network that ``tools/cluster.py --out`` wrote."""
+    """Read the scores of a network that ``mmbam cluster --out`` wrote."""
     if not Path(path).is_file():
         raise InputError(f'There is no file {str(path)!r}.')
     keys = [key + suffix for key in NAMES for suffix in ('', '_std')]
@@ -30,7 +30,7 @@ def read_scores(path: str | Path) -> Scores:
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
-            f'{str(path)!r} is not what tools/cluster.py --out writes.'
+            f'{str(path)!r} is not what `mmbam cluster --out` writes.'
         ) from None
 
 

@@ -49,9 +49,16 @@ def draw_crops(
     grid = figure.subplots(len(images), len(widths), squeeze=False, width_ratios=widths)
     for axes in grid.flat:
         axes.set_axis_off()
+    whole = whole_images(boxes).tolist()
     for number, (row, image, heat) in enumerate(zip(grid, images, heat_maps)):
         box = tuple(boxes[number].tolist())
         row[0].imshow(image)
+        if whole[number]:
+            style = dict(facecolor='black', alpha=0.7, edgecolor='none', pad=2)
+            row[0].text(
+                0.5, 0.03, 'box: whole image', transform=row[0].transAxes, fontsize=8,
+                color='lime', ha='center', bbox=style,
+            )  # fmt: skip
         overlay_heat(row[1], image, heat)
         for axes in row[:2]:
             _draw_box(axes, image.shape, box)
@@ -66,7 +73,25 @@ def draw_crops(
     }
     for column, title in titles.items():
         grid[0, column].set_title(title, fontsize=11)
+    if any(whole):
+        figure.suptitle(of_whole_images(boxes), fontsize=11)
     save_figure(figure, path)
+
+
+def whole_images(boxes: Tensor) -> Tensor:
+    """Return whether each box (n, 4) is the whole image."""
+    return (boxes[:, :2] <= 0.01).all(dim=1) & (boxes[:, 2:] >= 0.99).all(dim=1)
+
+
+def of_whole_images(boxes: Tensor) -> str:
+    """Return a sentence that says how many boxes are the whole image."""
+    number = int(whole_images(boxes).sum())
+    if not number:
+        return f'None of the {len(boxes)} boxes is the whole image.'
+    return (
+        f'{number} of {len(boxes)} boxes {"is" if number == 1 else "are"} the whole '
+        'image: there, contrastive crops are as far from the object as random ones.'
+    )
 
 
 def _draw_box(axes: Axes, shape: tuple[int, ...], box: Box) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +16,24 @@ from .figures import save_figure
 
 
 def draw_heat_maps(
-    images: np.ndarray, heat_maps: Mapping[str, Tensor], path: str | Path, title: str
+    images: Sequence[np.ndarray],
+    heat_maps: Mapping[str, Sequence[Tensor]],
+    path: str | Path,
+    title: str,
 ) -> None:
     """Draw a row of images, and below it one row of overlays for each network.
 
     Args:
-        images (np.ndarray): RGB images of uint8, shape (n, h, w, 3).
-        heat_maps (Mapping[str, Tensor]): Heat maps (n, h', w') by the name of the
-            network, as :func:`mmbam.models.heat_map` returns them.
+        images (Sequence[np.ndarray]): RGB images of uint8, of any sizes.
+        heat_maps (Mapping[str, Sequence[Tensor]]): Heat map (h', w') of each image, by
+            the name of the network.
         path (str | Path): PNG to write.
         title (str): Title of the figure.
     """
     rows, columns = 1 + len(heat_maps), len(images)
-    figure = Figure(figsize=(2 * columns + 1, 2 * rows + 0.5), layout='constrained')
+    figure = Figure(
+        figsize=(1.25 * columns + 0.8, 1.3 * rows + 0.5), layout='constrained'
+    )
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, image in zip(grid[0], images):
         axes.imshow(image)

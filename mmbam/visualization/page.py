@@ -30,7 +30,7 @@ _TEMPLATE = """\
   --line: #d9dee3; --best: #e2f3e6; }
 @media (prefers-color-scheme: dark) { :root { --text: #e4e7ea; --soft: #9aa5af;
   --back: #16191c; --line: #353b41; --best: #1f4029; } }
-body { margin: 2.5rem auto; max-width: 62rem; padding: 0 1.2rem; color: var(--text);
+body { margin: 2.5rem auto; max-width: 70rem; padding: 0 1.2rem; color: var(--text);
   background: var(--back); font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.8rem; line-height: 1.25; }
 h2 { margin-top: 2.6rem; font-size: 1.25rem; border-bottom: 1px solid var(--line); }
@@ -40,9 +40,10 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 caption, figcaption { color: var(--soft); font-size: 0.92rem; text-align: left; }
 caption { padding-bottom: 0.4rem; }
 th, td { padding: 0.3rem 0.9rem; border-bottom: 1px solid var(--line);
-  text-align: left; white-space: nowrap; }
-th { white-space: normal; vertical-align: bottom; }
+  text-align: left; vertical-align: top; }
+th { vertical-align: bottom; }
 .number { text-align: right; }
+td.number { white-space: nowrap; }
 .best { font-weight: 700; background: var(--best); }
 figure { margin: 1.4rem 0; }
 img { max-width: 100%; height: auto; border-radius: 6px; background: #fff; }
@@ -94,21 +95,18 @@ img { max-width: 100%; height: auto; border-radius: 6px; background: #fff; }
 
 @dataclass
 class Table:
-    """A table whose best values are marked.
+    """A table in which a value that is ahead of all others beyond doubt is marked.
 
     Args:
         header (Sequence[str]): Names of the columns, with their units.
         rows (Sequence[Sequence]): Rows of cells. A cell is a text, a number, a pair
-            (mean, spread), or None for a missing value.
+            (value, error), or None for a missing value.
         caption (str): Text above the table. Defaults to none.
-        mark_best (bool): Whether to mark the largest numbers of every column,
-            including ties in the digits shown. Defaults to True.
     """
 
     header: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     caption: str = ''
-    mark_best: bool = True
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -119,18 +117,25 @@ class Table:
                 )
 
     def best_cells(self) -> set[tuple[int, int]]:
-        """Return row and column of the cells to mark."""
+        """Return row and column of the cells to mark.
+
+        The largest value of a column is marked if it exceeds each of the others by more
+        than twice the error of their difference. Numbers without an error say nothing.
+        """
         marked: set[tuple[int, int]] = set()
-        for column in range(len(self.header) if self.mark_best else 0):
-            # Rounded as shown: a difference in hidden digits makes nothing better.
-            values = {
-                row: round(value, 1)
-                for row, cells in enumerate(self.rows)
-                if (value := _value(cells[column])) is not None
-            }
-            if len(values) > 1:
-                top = max(values.values())
-                marked |= {(row, column) for row, v in values.items() if v == top}
+        for column in range(len(self.header)):
+            cells = [(row[column], number) for number, row in enumerate(self.rows)]
+            known = [(cell, n) for cell, n in cells if _value(cell) is not None]
+            pairs = [(cell, n) for cell, n in known if isinstance(cell, tuple)]
+            if len(pairs) < max(2, len(known)):
+                continue
+            (best, error), row = max(pairs)
+            if all(
+                best - value > 2 * math.hypot(error, other)
+                for (value, other), number in pairs
+                if number != row
+            ):
+                marked.add((row, column))
         return marked
 
     def numeric_columns(self) -> list[bool]:

@@ -146,57 +146,59 @@ def table() -> list[tuple[str, str]]:
 
 def numbers() -> Iterator[tuple[str, str]]:
     """Every number on a command line, out of its range and as a word."""
-    davis = 'video.py ^ --root $/davis --out @/v'
+    davis = 'video ^ --root $/davis --out @/v'
     positive = {  # integers of at least 1
-        'knn.py ^': ('k', 'size', 'batch-size'),
-        'cluster.py ^': ('draws', 'num-classes', 'size', 'batch-size'),
-        'transfer.py ^ mine=$': ('size', 'batch-size'),
-        'draw_attention.py ^ $/train --out @/a.png': ('num', 'size'),
-        'draw_crops.py $/bam.py $/bam.pth --out @/c.png': ('num', 'size'),
-        'draw_similarities.py $/bam.py $/bam.pth --out @/s.png': ('num', 'batch-size'),
+        'knn ^': ('k', 'size', 'batch-size'),
+        'cluster ^': ('draws', 'num-classes', 'size', 'batch-size'),
+        'linear ^': ('epochs', 'size', 'batch-size', 'devices'),
+        'transfer ^ mine=$': ('size', 'batch-size'),
+        'draw attention ^ $/train --out @/a.png': ('num', 'size'),
+        'draw crops $/bam.py $/bam.pth --out @/c.png': ('num', 'size'),
+        'draw similarities $/bam.py $/bam.pth --out @/s.png': ('num', 'batch-size'),
         davis: ('k', 'last', 'size'),
-        'make_split.py $/train @/s.txt': ('per-class',),
-        'subset_coco.py $/coco.json @/c.json': ('images',),
-        'make_world.py @/w': (
+        'split $/train @/s.txt': ('per-class',),
+        'subset $/coco.json @/c.json': ('images',),
+        'world @/w': (
             'num-classes', 'patch-size', 'scene-size', 'objects', 'frames'
         ),
-        'compare.py $ --out @/c --epochs 1': (
+        'compare $ --out @/c --epochs 1': (
             'size', 'batch-size', 'head-width', 'local-views', 'evaluations'
         ),
-        'compare.py $ --out @/c': ('epochs',),
-        'demo.py --out @/d': ('epochs',),
-        'chain.py --out @/d': ('epochs', 'detection-epochs', 'segmentation-iters'),
+        'compare $ --out @/c': ('epochs',),
+        'demo --out @/d': ('epochs',),
+        'chain --out @/d': ('epochs', 'detection-epochs', 'segmentation-iters'),
     }  # fmt: skip
     for command, options in positive.items():
         for option in options:
             for value in ('0', '-3', 'ten', '1.5'):
                 yield f'{command} --{option}={value}', option.replace('-', '[-_]')
     not_negative = {
-        'knn.py ^': ('num-workers',),
-        'cluster.py ^': ('seed',),
-        'draw_similarities.py $/bam.py $/bam.pth --out @/s.png': (
+        'knn ^': ('num-workers',),
+        'cluster ^': ('seed',),
+        'draw similarities $/bam.py $/bam.pth --out @/s.png': (
             'seed', 'num-workers'
         ),
         davis: ('radius',),
-        'make_split.py $/train @/s.txt --fraction=.5': ('seed',),
-        'make_world.py @/w': ('seed',),
-        'compare.py $ --out @/c --epochs 1': ('workers', 'seeds'),
-        'demo.py --out @/d': ('seed',),
+        'split $/train @/s.txt --fraction=.5': ('seed',),
+        'world @/w': ('seed',),
+        'compare $ --out @/c --epochs 1': ('workers', 'seeds'),
+        'demo --out @/d': ('seed',),
     }  # fmt: skip
     for command, options in not_negative.items():
         for option in options:
             for value in ('-1', 'x'):
                 yield f'{command} --{option}={value}', option.replace('-', '[-_]')
     real = {
-        'knn.py ^': ('temperature', 'fraction'),
-        'transfer.py ^ mine=$': ('val-fraction',),
-        'draw_crops.py $/bam.py $/bam.pth --out @/c.png': ('threshold',),
-        'draw_similarities.py $/bam.py $/bam.pth --out @/s.png': ('tau',),
+        'knn ^': ('temperature', 'fraction'),
+        'linear ^': ('base-lr',),
+        'transfer ^ mine=$': ('val-fraction',),
+        'draw crops $/bam.py $/bam.pth --out @/c.png': ('threshold',),
+        'draw similarities $/bam.py $/bam.pth --out @/s.png': ('tau',),
         davis: ('temperature',),
-        'make_split.py $/train @/s.txt': ('fraction',),
-        'compare.py $ --out @/c --epochs 1 --batch-size 8': ('lr',),
-        'compare.py $ --out @/c --batch-size 8': ('minutes',),
-        'make_world.py @/w': ('background-blur',),
+        'split $/train @/s.txt': ('fraction',),
+        'compare $ --out @/c --epochs 1 --batch-size 8': ('lr',),
+        'compare $ --out @/c --batch-size 8': ('minutes',),
+        'world @/w': ('background-blur',),
     }
     for command, options in real.items():
         for option in options:
@@ -207,14 +209,14 @@ def numbers() -> Iterator[tuple[str, str]]:
 def paths() -> Iterator[tuple[str, str]]:
     """Every path on a command line: absent, empty, of another kind."""
     folders = (
-        'knn.py ^ --train {}', 'knn.py ^ --test {}', 'cluster.py ^ --test {}',
-        'transfer.py ^ mine={}', 'make_split.py {} @/s.txt --fraction=.5',
-        'draw_attention.py ^ {} --out @/a', 'draw_crops.py ^ --images {} --out @/a.png',
-        'draw_similarities.py $/bam.py $/bam.pth --images {} --out @/a.png',
-        'video.py ^ --root {} --out @/v', 'compare.py {} --epochs 1 --out @/c',
-        'compare.py $ --labelled {} --epochs 1 --out @/c',
-        'train.py $/bam.py --cfg-options train_dataloader.dataset.data_root={}',
-        'train.py $/bam.py --cfg-options custom_hooks.1.train_dataset.data_root={}',
+        'knn ^ --train {}', 'knn ^ --test {}', 'cluster ^ --test {}',
+        'transfer ^ mine={}', 'split {} @/s.txt --fraction=.5',
+        'draw attention ^ {} --out @/a', 'draw crops ^ --images {} --out @/a.png',
+        'draw similarities $/bam.py $/bam.pth --images {} --out @/a.png',
+        'video ^ --root {} --out @/v', 'compare {} --epochs 1 --out @/c',
+        'compare $ --labelled {} --epochs 1 --out @/c',
+        'train $/bam.py --cfg-options train_dataloader.dataset.data_root={}',
+        'train $/bam.py --cfg-options custom_hooks.1.train_dataset.data_root={}',
     )  # fmt: skip
     for command in folders:
         for place in ('gone', 'empty', 'file'):
@@ -222,29 +224,29 @@ def paths() -> Iterator[tuple[str, str]]:
                 continue  # an image may have any name: see below
             yield command.format(f'$/{place}'), f'/{place}'
     files = (
-        'knn.py $/config.py {}', 'cluster.py $/config.py {}',
-        'draw_attention.py $/config.py {} $/train --out @/a',
-        'draw_crops.py $/config.py {} --images $/train --out @/a.png',
-        'video.py $/config.py {} --root $/davis --out @/v',
-        'convert_checkpoint.py {} @/o.pth --to timm',
-        'train.py $/bam.py --resume {}',
-        'train.py $/bam.py --cfg-options load_from={}',
-        'test.py $/bam.py {} --cfg-options test_dataloader.batch_size=1 '
+        'knn $/config.py {}', 'cluster $/config.py {}',
+        'draw attention $/config.py {} $/train --out @/a',
+        'draw crops $/config.py {} --images $/train --out @/a.png',
+        'video $/config.py {} --root $/davis --out @/v',
+        'convert {} @/o.pth --to timm',
+        'train $/bam.py --resume {}',
+        'train $/bam.py --cfg-options load_from={}',
+        'test $/bam.py {} --cfg-options test_dataloader.batch_size=1 '
         'test_cfg.fp16=False',
     )  # fmt: skip
     for command in files:
         for place in ('gone.pth', 'damaged.pth', 'nothing.pth', 'empty', 'list.pth'):
-            culprit = f'/{place}' if 'test.py' not in command else 'test_dataloader'
-            if 'test.py' in command and place in ('gone.pth', 'empty'):
-                culprit = f'/{place}'
+            culprit = f'/{place}'
+            if command.startswith('test ') and place not in ('gone.pth', 'empty'):
+                culprit = 'test_dataloader'
             yield command.format(f'$/{place}'), culprit
     for place in ('gone', 'empty', 'file'):
-        yield f'draw_entropies.py $/{place} --out @/e.png', f'/{place}'
-        yield f'draw_clustering.py a=$/{place} --out @/e.png', f'/{place}'
-        yield f'subset_coco.py $/{place} @/c.json', f'/{place}'
-        yield f'compare.py $ --backbone $/{place} --epochs 1 --out @/c', f'/{place}'
-        yield f'compare.py $ --methods $/{place} --epochs 1 --out @/c', f'/{place}'
-    yield 'draw_attention.py ^ $/file --out @/a', '/file'
+        yield f'draw entropies $/{place} --out @/e.png', f'/{place}'
+        yield f'draw clustering a=$/{place} --out @/e.png', f'/{place}'
+        yield f'subset $/{place} @/c.json', f'/{place}'
+        yield f'compare $ --backbone $/{place} --epochs 1 --out @/c', f'/{place}'
+        yield f'compare $ --methods $/{place} --epochs 1 --out @/c', f'/{place}'
+    yield 'draw attention ^ $/file --out @/a', '/file'
 
 
 # Each type in the config, by its place, and a misspelling of it.
@@ -282,22 +284,22 @@ def types() -> Iterator[tuple[str, str]]:
     for place, name in TYPES.items():
         if place.startswith('train_pipeline'):
             continue  # a variable that nothing reads after the file is parsed
-        yield f'train.py $/bam.py --cfg-options {place}.type={name}', name
-    yield 'train.py $/bam.py --cfg-options optim_wrapper.constructor=NoSuch', 'NoSuch'
-    yield 'train.py $/bam.py --cfg-options default_scope=mmpretrian', 'mmpretrian'
-    yield 'train.py $/bam.py --cfg-options runner_type=FlexRunner', 'FlexRunner'
+        yield f'train $/bam.py --cfg-options {place}.type={name}', name
+    yield 'train $/bam.py --cfg-options optim_wrapper.constructor=NoSuch', 'NoSuch'
+    yield 'train $/bam.py --cfg-options default_scope=mmpretrian', 'mmpretrian'
+    yield 'train $/bam.py --cfg-options runner_type=FlexRunner', 'FlexRunner'
     yield (
-        'train.py $/bam.py --cfg-options visualizer.type=UniversalVisualiser',
+        'train $/bam.py --cfg-options visualizer.type=UniversalVisualiser',
         'UniversalVisualiser',
     )
-    yield 'knn.py ^ --cfg-options model.backbone.type=VisionTransformr', 'Transformr'
-    yield 'video.py ^ --cfg-options model.backbone.type=ViTT --root $/davis', 'ViTT'
+    yield 'knn ^ --cfg-options model.backbone.type=VisionTransformr', 'Transformr'
+    yield 'video ^ --cfg-options model.backbone.type=ViTT --root $/davis', 'ViTT'
     yield (
-        'cluster.py ^ --cfg-options data_preprocessor.type=NoPreprocessor',
+        'cluster ^ --cfg-options data_preprocessor.type=NoPreprocessor',
         'NoPreprocessor',
     )
     yield (
-        'knn.py ^ --cfg-options val_dataloader.dataset.type=CustomDatset',
+        'knn ^ --cfg-options val_dataloader.dataset.type=CustomDatset',
         'CustomDatset',
     )
 
@@ -316,7 +318,7 @@ def keys() -> Iterator[tuple[str, str]]:
     )  # fmt: skip
     for key in top:
         value = '=1' if key in SCALARS else '.x=1'
-        yield f'train.py $/bam.py --cfg-options {key}{value}', key
+        yield f'train $/bam.py --cfg-options {key}{value}', key
     nested = (
         'optim_wrapper.optimiser.lr', 'optim_wrapper.clip_grads.max_norm',
         'optim_wrapper.paramwise.a', 'optim_wrapper.optimizer.learning_rate',
@@ -334,12 +336,12 @@ def keys() -> Iterator[tuple[str, str]]:
     for key in nested:
         last = key.rpartition('.')[2]
         culprit = dict(lr='optimiser', max_norm='clip_grads', a='paramwise')
-        yield f'train.py $/bam.py --cfg-options {key}=1', culprit.get(last, last)
-    yield 'train.py $/bam.py --cfg-options custom_hooks.9.interval=1', 'custom_hooks'
-    yield 'train.py $/bam.py --cfg-options custom_hooks.x.interval=1', 'custom_hooks'
-    yield 'train.py $/bam.py --cfg-options log_level.x=1', 'log_level'
-    yield 'train.py $/bam.py --cfg-options nothing', 'nothing'
-    yield 'knn.py ^ --cfg-options model.backbone.archs=1', 'archs'
+        yield f'train $/bam.py --cfg-options {key}=1', culprit.get(last, last)
+    yield 'train $/bam.py --cfg-options custom_hooks.9.interval=1', 'custom_hooks'
+    yield 'train $/bam.py --cfg-options custom_hooks.x.interval=1', 'custom_hooks'
+    yield 'train $/bam.py --cfg-options log_level.x=1', 'log_level'
+    yield 'train $/bam.py --cfg-options nothing', 'nothing'
+    yield 'knn ^ --cfg-options model.backbone.archs=1', 'archs'
 
 
 def values() -> Iterator[tuple[str, str]]:
@@ -408,7 +410,7 @@ def values() -> Iterator[tuple[str, str]]:
             words = culprit
             if place.endswith('batch_size') and text == '1':
                 words = 'at least 2 images'
-            yield f'train.py $/bam.py {options}', words
+            yield f'train $/bam.py {options}', words
 
 
 def config_files() -> Iterator[tuple[str, str]]:
@@ -420,91 +422,96 @@ def config_files() -> Iterator[tuple[str, str]]:
     }  # fmt: skip
     for name in (*FILES, 'gone.py', 'empty'):
         culprit = culprits.get(name, f'/{name}')
-        yield f'train.py $/{name}', culprit
-        yield f'knn.py $/{name} $/weights.pth', culprit
+        yield f'train $/{name}', culprit
+        yield f'knn $/{name} $/weights.pth', culprit
         if name in ('syntax.py', 'absent_import.py', 'gone.py', 'binary.py', 'empty'):
-            yield f'test.py $/{name} $/weights.pth', culprit
-            yield f'video.py $/{name} $/weights.pth --root $/davis', culprit
-            yield f'compare.py $ --methods $/{name} --epochs 1 --out @/c', culprit
+            yield f'test $/{name} $/weights.pth', culprit
+            yield f'video $/{name} $/weights.pth --root $/davis', culprit
+            yield f'compare $ --methods $/{name} --epochs 1 --out @/c', culprit
 
 
 def checkpoints() -> Iterator[tuple[str, str]]:
     """Checkpoints of another network."""
     for name in ('wide', 'alone', 'deeper', 'weights', 'no_weights'):
         for option in ('--resume ', '--cfg-options load_from='):
-            yield f'train.py $/bam.py {option}$/{name}.pth', f'/{name}.pth'
-    yield 'train.py $/bam.py --resume $/bam.pth --cfg-options model.teacher=None', 'tea'
+            yield f'train $/bam.py {option}$/{name}.pth', f'/{name}.pth'
+    yield 'train $/bam.py --resume $/bam.pth --cfg-options model.teacher=None', 'tea'
     for name in ('bam', 'damaged'):
-        yield f'knn.py $/config.py $/{name}.pth', f'/{name}.pth'
-        yield f'video.py $/config.py $/{name}.pth --root $/davis', f'/{name}.pth'
-    yield 'knn.py ^ --source teacher', 'teacher'
-    yield 'convert_checkpoint.py $/weights.pth @/o --to timm --source teacher', 'teac'
-    yield 'draw_similarities.py ^ --projector --out @/s.png', 'neck'
+        yield f'knn $/config.py $/{name}.pth', f'/{name}.pth'
+        yield f'video $/config.py $/{name}.pth --root $/davis', f'/{name}.pth'
+    yield 'knn ^ --source teacher', 'teacher'
+    yield 'convert $/weights.pth @/o --to timm --source teacher', 'teac'
+    yield 'draw similarities ^ --projector --out @/s.png', 'neck'
 
 
 def outputs() -> Iterator[tuple[str, str]]:
     """Outputs that cannot be written, or that would replace what is read."""
     for command in (
-        'convert_checkpoint.py $/weights.pth {} --to timm',
-        'make_split.py $/train {} --fraction=.5',
-        'cluster.py ^ --num-classes 2 --draws=1 --out {}',
-        'transfer.py ^ mine=$ --size 16 --out {}',
-        'draw_crops.py $/bam.py $/bam.pth --num 1 --out {}',
-        'draw_similarities.py $/bam.py $/bam.pth --num 4 --num-workers 0 --out {}',
+        'convert $/weights.pth {} --to timm',
+        'split $/train {} --fraction=.5',
+        'cluster ^ --num-classes 2 --draws=1 --out {}',
+        'transfer ^ mine=$ --size 16 --out {}',
+        'draw crops $/bam.py $/bam.pth --num 1 --out {}',
+        'draw similarities $/bam.py $/bam.pth --num 4 --num-workers 0 --out {}',
     ):
         yield command.format('$/file/out.png'), '/file'
         yield command.format('$/empty'), '/empty'
-    yield 'convert_checkpoint.py $/weights.pth $/weights.pth --to timm', '/weights.pth'
-    yield 'convert_checkpoint.py $/bam.pth $/train/../bam.pth --to timm', '/bam.pth'
-    yield 'subset_coco.py $/coco.json $/coco.json', '/coco.json'
-    yield 'make_split.py $/train @/s.txt --rest @/s.txt --fraction=.5', '--rest'
-    yield 'cluster.py ^ --out $/weights.pth', '/weights.pth'
-    yield 'cluster.py ^ --out $/config.py', '/config.py'
-    yield 'transfer.py ^ mine=$ --out $/weights.pth', '/weights.pth'
-    yield 'video.py ^ --root $/davis --out $/file', '/file'
-    yield 'train.py $/bam.py --work-dir $/file', '/file'
-    yield 'make_world.py $/file', '/file'
-    yield 'make_world.py $', 'made world'
-    yield 'demo.py --out $/file', '/file'
-    yield 'compare.py $ --epochs 1 --batch-size 8 --out $/file', '/file'
-    yield 'test.py $/bam.py $/bam.pth --out @/o.txt', 'test_dataloader'
+    yield 'convert $/weights.pth $/weights.pth --to timm', '/weights.pth'
+    yield 'convert $/bam.pth $/train/../bam.pth --to timm', '/bam.pth'
+    yield 'subset $/coco.json $/coco.json', '/coco.json'
+    yield 'split $/train @/s.txt --rest @/s.txt --fraction=.5', '--rest'
+    yield 'cluster ^ --out $/weights.pth', '/weights.pth'
+    yield 'cluster ^ --out $/config.py', '/config.py'
+    yield 'transfer ^ mine=$ --out $/weights.pth', '/weights.pth'
+    yield 'video ^ --root $/davis --out $/file', '/file'
+    yield 'train $/bam.py --work-dir $/file', '/file'
+    yield 'world $/file', '/file'
+    yield 'world $', 'made world'
+    yield 'demo --out $/file', '/file'
+    yield 'compare $ --epochs 1 --batch-size 8 --out $/file', '/file'
+    yield 'test $/bam.py $/bam.pth --out @/o.txt', 'test_dataloader'
 
 
 def others() -> Iterator[tuple[str, str]]:
     """Data that do not belong together, and options that exclude each other."""
-    yield 'knn.py ^ --test $/other/test', 'class'
-    yield 'knn.py ^ --train $/other/train', 'class'
-    yield 'knn.py ^ --train $/train --test $/train', '/train'
-    yield 'knn.py ^ --train $/test', '/test'
-    yield 'knn.py ^ --train $/train --test $/test/../train', '/train'
-    yield 'cluster.py ^ --test $/single/test', '2 classes'
-    yield 'knn.py ^ --test $/texts', '/texts'
-    yield 'cluster.py ^ --test $/broken', '/broken'
-    yield 'knn.py ^ --k 99', '99'
-    yield 'transfer.py ^ $/train', 'NAME=ROOT'
-    yield 'transfer.py ^ mine=', 'mine'
-    yield 'transfer.py ^ =$', 'NAME=ROOT'
-    yield 'draw_clustering.py $/train', 'NAME=JSON'
-    yield 'video.py ^ --root $/davis --split gone', 'gone'
-    yield 'video.py ^ --root $/davis --last 2 2', '2, 2'
-    yield 'make_split.py $/train @/s.txt', '--per-class'
-    yield 'make_split.py $/train @/s.txt --fraction .1 --per-class 2', '--per-class'
-    yield 'make_split.py $/train @/s.txt --per-class 99', '99'
-    yield 'compare.py $ --out @/c', '--epochs'
-    yield 'compare.py $ --epochs 1 --minutes 1 --out @/c', '--minutes'
-    yield 'compare.py $ --epochs 1 --methods bum --out @/c', 'bum'
-    yield 'compare.py $ --epochs 1 --methods bam bam --out @/c', 'bam'
-    yield 'compare.py $ --epochs 1 --backbone renset --out @/c', 'renset'
-    yield 'compare.py $ --epochs 1 --set bum.lr=1 --out @/c', 'bum'
-    yield 'compare.py $ --epochs 1 --batch-size 999 --out @/c', '999'
-    yield 'compare.py $ --epochs 1 --batch-size 8 --seeds 1 1 --out @/c', 'seed'
-    yield 'knn.py', 'config'
-    yield 'knn.py ^ --sorce student', '--sorce'
-    yield 'knn.py ^ --source both', 'both'
-    yield 'train.py', 'config'
-    yield 'train.py $/bam.py --launcher ssh', 'ssh'
-    yield 'train.py $/bam.py --launcher pytorch', 'pytorch'
-    yield 'convert_checkpoint.py $/weights.pth @/o.pth --to keras', 'keras'
-    yield 'make_world.py @/w --num-classes 99', '99'
-    yield 'make_world.py @/w --patches 3', '--patches'
-    yield 'make_world.py @/w --patches 3 3', 'patches'
+    yield 'knn ^ --test $/other/test', 'class'
+    yield 'linear ^ --test $/other/test', 'class'
+    yield 'linear ^ --train $/train --test $/train', '/train'
+    yield 'train mmbam::bam/gone.py', 'gone.py'
+    yield 'knn nobody::a/b.py $/weights.pth', 'nobody'
+    yield 'train $/bam.py --devices two', 'devices'
+    yield 'knn ^ --train $/other/train', 'class'
+    yield 'knn ^ --train $/train --test $/train', '/train'
+    yield 'knn ^ --train $/test', '/test'
+    yield 'knn ^ --train $/train --test $/test/../train', '/train'
+    yield 'cluster ^ --test $/single/test', '2 classes'
+    yield 'knn ^ --test $/texts', '/texts'
+    yield 'cluster ^ --test $/broken', '/broken'
+    yield 'knn ^ --k 99', '99'
+    yield 'transfer ^ $/train', 'NAME=ROOT'
+    yield 'transfer ^ mine=', 'mine'
+    yield 'transfer ^ =$', 'NAME=ROOT'
+    yield 'draw clustering $/train', 'NAME=JSON'
+    yield 'video ^ --root $/davis --split gone', 'gone'
+    yield 'video ^ --root $/davis --last 2 2', '2, 2'
+    yield 'split $/train @/s.txt', '--per-class'
+    yield 'split $/train @/s.txt --fraction .1 --per-class 2', '--per-class'
+    yield 'split $/train @/s.txt --per-class 99', '99'
+    yield 'compare $ --out @/c', '--epochs'
+    yield 'compare $ --epochs 1 --minutes 1 --out @/c', '--minutes'
+    yield 'compare $ --epochs 1 --methods bum --out @/c', 'bum'
+    yield 'compare $ --epochs 1 --methods bam bam --out @/c', 'bam'
+    yield 'compare $ --epochs 1 --backbone renset --out @/c', 'renset'
+    yield 'compare $ --epochs 1 --set bum.lr=1 --out @/c', 'bum'
+    yield 'compare $ --epochs 1 --batch-size 999 --out @/c', '999'
+    yield 'compare $ --epochs 1 --batch-size 8 --seeds 1 1 --out @/c', 'seed'
+    yield 'knn', 'config'
+    yield 'knn ^ --sorce student', '--sorce'
+    yield 'knn ^ --source both', 'both'
+    yield 'train', 'config'
+    yield 'train $/bam.py --launcher ssh', 'ssh'
+    yield 'train $/bam.py --launcher pytorch', 'pytorch'
+    yield 'convert $/weights.pth @/o.pth --to keras', 'keras'
+    yield 'world @/w --num-classes 99', '99'
+    yield 'world @/w --patches 3', '--patches'
+    yield 'world @/w --patches 3 3', 'patches'

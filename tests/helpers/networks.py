@@ -21,20 +21,27 @@ def mm(**cfg) -> nn.Module:
     return randomise(MODELS.build(cfg), seed=1)
 
 
-def mm_vit(kind='VisionTransformer', img_size=32, **kwargs) -> nn.Module:
-    arch = dict(embed_dims=24, num_layers=2, num_heads=4, feedforward_channels=48)
+def mm_vit(
+    kind='VisionTransformer', img_size=32, arch=(), patch_size=8, **kwargs
+) -> nn.Module:
+    small = dict(embed_dims=24, num_layers=2, num_heads=4, feedforward_channels=48)
+    arch = {**small, **dict(arch)}
     return mm(
-        type=f'mmpretrain.{kind}', arch=arch, img_size=img_size, patch_size=8, **kwargs
+        type=f'mmpretrain.{kind}',
+        arch=arch,
+        img_size=img_size,
+        patch_size=patch_size,
+        **kwargs,
     )
 
 
-def timm_vit(img_size=32, **kwargs) -> nn.Module:
+def timm_vit(img_size=32, depth=2, **kwargs) -> nn.Module:
     network = timm.create_model(
         'vit_small_patch16_224',
         img_size=img_size,
         patch_size=8,
         embed_dim=24,
-        depth=2,
+        depth=depth,
         num_heads=4,
         mlp_ratio=2,
         **kwargs,

@@ -1,41 +1,40 @@
-"""Run a tool as a user does."""
+"""Run a verb of the command as a user does."""
 
 import contextlib
 import io
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
 
+from mmbam.cli.main import main
+
 ROOT = Path(__file__).parents[2]
 
 
-def run_tool(name, *args):
-    """Run ``tools/name`` in this process.
+def run_verb(*words):
+    """Run ``mmbam WORDS`` in this process.
 
     Returns:
         tuple[str, str | None]: What it printed, and what it exited with: a sentence, or
         None if all went well. Other exceptions are raised.
     """
     printed, error = io.StringIO(), None
-    path = str(ROOT / 'tools' / name)
-    with mock.patch.object(sys, 'argv', [path, *map(str, args)]):
+    words = [str(word) for word in words]
+    with mock.patch.object(sys, 'argv', ['mmbam', *words]):
         with contextlib.redirect_stdout(printed):
             try:
-                runpy.run_path(path, run_name='__main__')
+                main()
             except SystemExit as exit_:
                 error = exit_.code
     return printed.getvalue(), error
 
 
-def run_tool_on_ranks(ranks, name, *args):
-    """Run ``tools/name`` on several ranks through torchrun; what they printed."""
-    torchrun = ['-m', 'torch.distributed.run', '--standalone']
+def run_verb_on_ranks(ranks, *words):
+    """Run ``mmbam WORDS --devices RANKS``; what it printed."""
     done = subprocess.run(
-        [sys.executable, *torchrun, f'--nproc_per_node={ranks}', f'tools/{name}']
-        + [str(arg) for arg in args],
+        [sys.executable, '-m', 'mmbam', *map(str, words), f'--devices={ranks}'],
         cwd=ROOT,
         env={**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
         capture_output=True,

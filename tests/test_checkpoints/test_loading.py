@@ -120,9 +120,21 @@ def test_what_does_not_fit_is_listed_and_nothing_is_loaded(tmp_path):
     sentence = str(error.value)
     assert 'a.pth' in sentence and 'does not fit VisionTransformer' in sentence
     assert 'missing: ln1.bias; left over: blocks.2.norm1.weight;' in sentence
-    assert 'of another shape: cls_token (1, 1, 5) for (1, 1, 24).' in sentence
+    assert 'of another shape: cls_token (1, 1, 5) for (1, 1, 24); 28 of 30' in sentence
     for name, value in ours.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+def test_the_final_norm_is_passed_over_by_a_vit_that_has_none(tmp_path):
+    path = save(tmp_path / 'a.pth', timm_vit())
+    ours = mm_vit(final_norm=False)
+    load_backbone(ours, path)
+    weights = torch.load(path)['state_dict']
+    assert torch.equal(ours.layers[1].ln2.bias, weights['blocks.1.norm2.bias'])
+    # But not the other way round.
+    save(tmp_path / 'b.pth', ours, 'backbone.')
+    with pytest.raises(ValueError, match='missing: ln1.weight, ln1.bias'):
+        load_backbone(mm_vit(), tmp_path / 'b.pth')
 
 
 def test_another_architecture_is_refused(tmp_path):

@@ -317,7 +317,7 @@ def test_recipes_say_what_the_paper_says():
         cfg = Config.fromfile(BENCHMARKS / config)
         whole = cfg.train_dataloader.batch_size * 8
         assert cfg.auto_scale_lr.base_batch_size == whole
-        assert whole == (1024 if config.startswith(('linear', 'finetune')) else 512)
+        assert whole == (512 if config.startswith('semi') else 1024)
         assert cfg.model.head.num_classes == cfg.data_preprocessor.num_classes
         assert cfg.val_dataloader == cfg.test_dataloader
         assert cfg.custom_hooks == [dict(type='mmbam.PretrainedBackboneHook')]
@@ -331,6 +331,48 @@ def test_recipes_say_what_the_paper_says():
         assert [a.alpha for a in semi.model.train_cfg.augments] == [0.8, 1.0]
         steps = {step.type: step for step in semi.train_dataloader.dataset.pipeline}
         assert steps['RandomErasing'].erase_prob == 0.25
+
+
+@pytest.mark.parametrize(
+    'name, decay, erasing, drop_path, mixup, cutmix',
+    [  # as MoCo v3 prints them
+        ('cifar10', 0.1, 0, 0.1, 0.8, 1),
+        ('cifar100', 0.1, 0, 0.1, 0.5, 1),
+        ('flowers', 0.3, 0.25, 0.1, 0, 0),
+        ('pets', 0.1, 0, 0, 0.8, 0),
+    ],
+)
+def test_transfer_regularizes_each_set_as_moco_v3(
+    name, decay, erasing, drop_path, mixup, cutmix
+):
+    cfg = Config.fromfile(BENCHMARKS / f'transfer/vit-b16_transfer-{name}_100e.py')
+    steps = {step.type: step for step in cfg.train_dataloader.dataset.pipeline}
+    probability = steps['RandomErasing'].erase_prob if 'RandomErasing' in steps else 0
+    # 3e-4 per 512 images, 8 x 128 of them, times the paper's 0.1.
+    optimizer = cfg.optim_wrapper.optimizer
+    assert optimizer.lr == pytest.approx(3e-4 * 8 * 128 / 512 * 0.1)
+    assert (optimizer.weight_decay, probability) == (decay, erasing)
+    assert [s.end for s in cfg.param_scheduler] == [3, 100]
+    floor = cfg.param_scheduler[-1].eta_min_ratio * optimizer.lr
+    assert floor == pytest.approx(1e-5 * 0.1)
+    assert cfg.train_dataloader.sampler.type == 'DefaultSampler'  # no repetition
+
+    # What the model makes of it, on a network without weights.
+    with torch.device('meta'):
+        model = MODELS.build(
+            dict(
+                cfg.model,
+                data_preprocessor=dict(cfg.data_preprocessor),
+                _scope_='mmpretrain',
+            )
+        )
+    drops = [layer.attn.out_drop.drop_prob for layer in model.backbone.layers]
+    assert max(drops) == pytest.approx(drop_path)
+    augments = model.data_preprocessor.batch_augments
+    found = {type(a).__name__: a.alpha for a in augments.augments} if augments else {}
+    wanted = dict(Mixup=mixup, CutMix=cutmix)
+    assert found == {key: alpha for key, alpha in wanted.items() if alpha}
+    assert model.head.loss_module.label_smooth_val == 0.1
 
 
 def test_runs_have_folders_of_their_own():

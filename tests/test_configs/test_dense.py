@@ -16,12 +16,13 @@ from mmengine.hooks import Hook
 from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import Runner
 
-from mmbam.checkpoints import load_training_checkpoint
+from mmbam.checkpoints import load_backbone, load_training_checkpoint
 from mmbam.datasets.coco import encode_mask
 from mmbam.demo.world import make_world
 from mmbam.demo.world.coco_categories import COCO_CATEGORIES
 from mmbam.engine.launch import build_runner, load_config, set_test, train
 from mmbam.utils.errors import InputError
+from tests.helpers.networks import timm_vit
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / 'configs' / 'benchmarks'
@@ -195,9 +196,9 @@ def test_steps_begin_with_the_features_of_pretraining(
     if cfg.default_scope == 'mmseg':
         cfg.train_cfg.max_iters = 1
     network = Path(config).name.split('_')[0]
-    out = dict(out_indices=cfg.model.backbone.out_indices)
-    if network.startswith('vit'):
-        out['out_type'] = 'featmap'
+    vit = network.startswith('vit')
+    out = dict(out_type='raw', out_indices=list(range(12)))
+    out = out if vit else dict(out_indices=cfg.model.backbone.out_indices)
     saved = tmp_path / 'bam.pth'
     teacher = pretrain(f'bam/{network}_300e.py', saved, ('teacher',), **out)
     monkeypatch.setenv('MMBAM_CHECKPOINT', str(saved))
@@ -208,6 +209,15 @@ def test_steps_begin_with_the_features_of_pretraining(
     saved.unlink()
 
     expected = maps(teacher)
+    if vit:
+        expected = [expected[block - 1] for block in (4, 6, 8)]
+        norm = teacher.ln1
+        teacher.ln1 = torch.nn.Identity()
+        expected.append(maps(teacher)[-1])  # of block 12 without its norm
+        teacher.ln1 = norm
+        if cfg.default_scope == 'mmseg':
+            expected = [norm(tokens).detach() for tokens in expected]
+        expected = [t[:, 1:].mT.unflatten(2, (4, 6)) for t in expected]
     assert len(look.maps) == len(expected) == 4
     for got, wanted in zip(look.maps, expected):
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
@@ -215,8 +225,10 @@ def test_steps_begin_with_the_features_of_pretraining(
     assert runner.iter == 1
     assert np.isfinite(runner.message_hub.get_scalar('train/loss').current())
     state = runner.model.backbone.state_dict()
+    assert len(state) == len(teacher.state_dict()) - 2 * (vit and 'coco' in config)
     for name, value in teacher.state_dict().items():
-        assert not torch.equal(state[name], value), f'{name} is not trained'
+        if name in state:
+            assert not torch.equal(state[name], value), f'{name} is not trained'
 
 
 @pytest.mark.slow
@@ -431,7 +443,37 @@ def test_a_category_without_instances_is_left_out_of_the_mean(config, tmp_path):
         assert result[name] == (1.0 if cfg.default_scope == 'mmdet' else 100.0)
 
 
-def test_recipes_say_what_the_paper_says():
+@pytest.mark.parametrize(
+    'config, norm',
+    [
+        ('coco/vit-b16_cascade-mask-rcnn_12e.py', False),
+        ('coco/vit-s16_cascade-mask-rcnn_12e.py', False),
+        ('ade20k/vit-b16_upernet_160k.py', True),
+        ('ade20k/vit-s16_upernet_160k.py', True),
+    ],
+)
+@torch.no_grad()
+def test_the_four_levels_are_those_of_timm(config, norm, tmp_path):
+    """No final norm on any level for COCO, the final norm on each for ADE20K."""
+    theirs = timm_vit(depth=12)
+    torch.save(theirs.state_dict(), tmp_path / 'vit.pth')
+    cfg = dict(read(f'benchmarks/{config}').model.backbone)
+    arch = dict(embed_dims=24, num_layers=12, num_heads=4, feedforward_channels=48)
+    cfg.update(arch=arch, img_size=32, patch_size=8)
+    ours = MODELS.build(cfg)
+    load_backbone(ours, tmp_path / 'vit.pth')
+    images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    levels = theirs.forward_intermediates(
+        images, indices=[3, 5, 7, 11], norm=norm, intermediates_only=True
+    )
+    ours.eval()
+    got = ours(images)
+    assert len(got) == 4
+    for mine, wanted in zip(got, levels):
+        torch.testing.assert_close(mine, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_recipes_are_ibots_around_the_task_layers_of_the_paper():
     coco = read('benchmarks/coco/vit-b16_cascade-mask-rcnn_12e.py')
     assert coco.optim_wrapper.optimizer == dict(
         type='AdamW', lr=1e-4, weight_decay=0.05
@@ -446,6 +488,12 @@ def test_recipes_say_what_the_paper_says():
     scales = coco.multi_scale.scales
     assert scales[0] == (480, 1333) and scales[-1] == (800, 1333)
 
+    (choice,) = (s for s in coco.train_pipeline if s.type == 'RandomChoice')
+    first, crop, second = choice.transforms[1]
+    assert choice.transforms[0] == [second] and second.scales == scales
+    assert first.scales == [(400, 1333), (500, 1333), (600, 1333)]
+    assert crop.crop_size == (384, 600)
+
     ade = read('benchmarks/ade20k/vit-b16_upernet_160k.py')
     assert ade.optim_wrapper.optimizer == dict(type='AdamW', lr=8e-5, weight_decay=0.05)
     assert ade.optim_wrapper.paramwise_cfg.layer_decay_rate == 0.65
@@ -455,10 +503,18 @@ def test_recipes_say_what_the_paper_says():
     assert ade.model.test_cfg == dict(
         mode='slide', crop_size=(512, 512), stride=(341, 341)
     )
+    small = read('benchmarks/coco/vit-s16_cascade-mask-rcnn_12e.py')
+    assert small.optim_wrapper.paramwise_cfg.layer_decay_rate == 0.8
+    assert small.optim_wrapper.optimizer == coco.optim_wrapper.optimizer
+    assert small.model.backbone.drop_path_rate == 0.1
+    small = read('benchmarks/ade20k/vit-s16_upernet_160k.py')
+    assert small.optim_wrapper.optimizer.lr == 3e-5
+    assert small.optim_wrapper.paramwise_cfg.layer_decay_rate == 0.9
     for config in CONFIGS:
         cfg = read(config)
         whole = cfg.train_dataloader.batch_size * 8
-        assert whole == cfg.auto_scale_lr.base_batch_size == 16
+        assert whole == cfg.auto_scale_lr.base_batch_size
+        assert whole == (32 if 'coco/vit-s16' in config else 16)
         assert cfg.custom_hooks[0] == dict(type='mmbam.PretrainedBackboneHook')
         if 'vit' in config:
             assert cfg.model.backbone.out_indices == (3, 5, 7, 11)  # blocks from 0

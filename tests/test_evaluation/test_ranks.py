@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from mmengine.dist import get_rank
 
 from mmbam.evaluation import (
@@ -10,15 +11,19 @@ from mmbam.evaluation import (
     knn_accuracy,
     knn_predict,
     logistic_probe,
+    nearest,
     pair_similarities,
     rankme,
 )
+from mmbam.evaluation.nearest import near_duplicates
 from tests.helpers.distributed import run_ranks
 from tests.test_evaluation import (
     test_clustering,
+    test_embed,
     test_features,
     test_knn,
     test_logistic,
+    test_nearest,
     test_rankme,
     test_similarity,
 )
@@ -70,14 +75,23 @@ def similarity():
     return pair_similarities(z[:, :2] if get_rank() == 0 else z[:, 2:])
 
 
-def evaluate_all():
-    evaluators = features, knn, logistic, clustering, rank, similarity
-    return {evaluator.__name__: evaluator() for evaluator in evaluators}
+def duplicates():
+    nearest._ROWS = nearest._COLUMNS = 7
+    alike, pairs, total = near_duplicates(test_nearest.made(), 0.95, 9)
+    none = near_duplicates(torch.eye(20), 0.5, 10)[2]
+    return alike.tolist(), pairs.tolist(), total, none
+
+
+def evaluate_all(folder):
+    evaluators = features, knn, logistic, clustering, rank, similarity, duplicates
+    results = {evaluator.__name__: evaluator() for evaluator in evaluators}
+    results['embed'] = test_embed.run(folder / 'a.npz', tokens=True).read_bytes()
+    return results
 
 
 @pytest.fixture(scope='module')
-def ranks():
-    return run_ranks(evaluate_all, 2)
+def ranks(tmp_path_factory):
+    return run_ranks(evaluate_all, 2, tmp_path_factory.mktemp('ranks'))
 
 
 def test_features_have_each_sample_once_in_whole_and_in_parts(ranks):
@@ -117,3 +131,14 @@ def test_similarities_of_pairs(ranks):
     expected = pair_similarities(test_similarity.made())
     for result in ranks:
         assert result['similarity'] == pytest.approx(expected)
+
+
+def test_near_duplicates(ranks, monkeypatch):
+    for name in ('_ROWS', '_COLUMNS'):
+        monkeypatch.setattr(nearest, name, 7)
+    assert [result['duplicates'] for result in ranks] == [duplicates()] * 2
+
+
+def test_files_of_embeddings(ranks, tmp_path):
+    expected = test_embed.run(tmp_path / 'a.npz', tokens=True).read_bytes()
+    assert [result['embed'] for result in ranks] == [expected] * 2

@@ -90,7 +90,8 @@ def test_networks_see_the_images_of_a_micro_batch_with_all_views_of_a_size():
     loss = model(make_views(n=N), mode='loss')['loss']
     assert student == 2 * [6, 6, 2] and teacher == [6, 6, 2]
     loss.backward()
-    assert sorted(student) == sorted(4 * [6, 6, 2])  # once more, for the gradient
+    # Once more, for the gradient; the last part is still there.
+    assert sorted(student) == sorted(3 * [6, 6, 2] + [6, 6])
 
 
 def test_gradient_checkpointing_and_compilation_change_nothing():
@@ -115,7 +116,7 @@ def test_the_second_pass_draws_the_same_random_numbers():
     state = torch.get_rng_state()
     loss.backward()
     assert torch.equal(torch.get_rng_state(), state)
-    assert len(first) == len(outputs) == 6
+    assert len(first) == 6 and len(outputs) == 5
     for again in outputs:
         same = [one for one in first if one.shape == again.shape]
         assert any(torch.equal(again, one) for one in same)

@@ -128,8 +128,8 @@ def test_every_map_has_its_panel(
     gaze = look(vit, preprocessor, image, size=32, name='x' * 99)
     gaze.heads = torch.rand(heads, 4, 8) if heads else None
     gaze.mean = torch.rand(4, 8)
-    shown = []
-    original = attention._show_map
+    shown, over = [], []
+    original, overlay = attention._show_map, attention.overlay_heat
 
     def show_map(axes, values, *args):
         shown.append(values)
@@ -137,12 +137,19 @@ def test_every_map_has_its_panel(
         assert picture.get_array().max() == 1
         return picture
 
+    def lay_over(axes, image, heat):
+        assert image is gaze.image
+        over.append(heat)
+        return overlay(axes, image, heat)
+
     monkeypatch.setattr(attention, '_show_map', show_map)
+    monkeypatch.setattr(attention, 'overlay_heat', lay_over)
     draw_attention([gaze, gaze], tmp_path / 'a.png')
     expected = [gaze.mean] + ([] if heads == 0 else list(gaze.heads))
     assert len(shown) == 2 * len(expected)
     for one, other in zip(shown, expected * 2):
         assert torch.equal(one, other)
+    assert len(over) == 2 and all(heat is gaze.mean for heat in over)
     assert cv2.imread(str(tmp_path / 'a.png')) is not None
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mmbam.visualization import crops
-from mmbam.visualization.crops import draw_crops
+from mmbam.visualization.crops import draw_crops, of_whole_images
 
 
 @pytest.fixture
@@ -56,3 +56,22 @@ def test_both_kinds_of_crops_differ_in_place_alone(images, monkeypatch):
     assert (contrastive[:, :2] <= np.array([0.2 * 40, 0.2 * 60])).all()
     assert len(np.unique(random, axis=0)) == 8
     assert centres.mean() < (random[:, :2] + random[:, 2:] / 2).mean()
+
+
+def test_boxes_of_the_whole_image_are_called_that(tmp_path, images, monkeypatch):
+    written = []
+    original = crops.Axes.text
+
+    def text(self, x, y, words, **kwargs):
+        written.append(words)
+        return original(self, x, y, words, **kwargs)
+
+    monkeypatch.setattr(crops.Axes, 'text', text)
+    half, whole = [0.0, 0.0, 1.0, 0.5], [0.0, 0.0, 1.0, 0.999]
+    boxes = torch.tensor([half, whole, half])
+    draw_crops(images, torch.rand(3, 7, 7), boxes, tmp_path / 'crops.png')
+    assert written.count('box: whole image') == 1
+    assert of_whole_images(boxes).startswith('1 of 3 boxes is the whole image')
+    assert of_whole_images(boxes[[1, 1]]).startswith('2 of 2 boxes are')
+    nothing = torch.full((1, 4), float('nan'))
+    assert of_whole_images(nothing) == 'None of the 1 boxes is the whole image.'

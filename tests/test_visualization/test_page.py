@@ -1,4 +1,4 @@
-"""A page holds all it shows, and marks what is best."""
+"""A page holds all it shows, and marks what is ahead beyond doubt."""
 
 import base64
 import re
@@ -74,35 +74,30 @@ def test_text_is_escaped_wherever_it_stands(tmp_path, pictures):
     assert next(a['alt'] for tag, a in tags.tags if tag == 'img') == bad
 
 
-@pytest.mark.parametrize(
-    'mark, expected',
-    [
-        (True, {(2, 1), (0, 2), (1, 2), (1, 3)}),
-        (False, set()),
-    ],
-)
-def test_the_best_number_of_each_column_is_marked(tmp_path, mark, expected):
+def test_what_leads_by_more_than_the_error_is_marked(tmp_path):
     rows = [
-        ['raw pixels', 10.0, 50.04, (20.0, 9.0), 'x'],
-        ['random', None, 50.01, (30.0, 1.0), 'y'],
-        ['trained', 20, 40.0, float('nan'), 'z'],
+        ['raw pixels', (10.0, 1.0), (50.04, 1.0), 20.0, (1.0, 0.1), 'x'],
+        ['random', None, (54.0, 2.0), 30.0, 3.0, 'y'],
+        ['trained', (13.0, 1.0), (40.0, 1.0), float('nan'), (9.0, 0.1), 'z'],
     ]
-    table = Table(['features', 'a', 'b', 'c', 'd'], rows, mark_best=mark)
-    assert table.best_cells() == expected
+    table = Table(['features', *'abcde'], rows)
+    # b: 4 points are within twice the error of 2.2. c and d: without errors.
+    assert table.best_cells() == {(2, 1)}
     write_page(tmp_path / 'page.html', '', [Section('', [table])])
     text = (tmp_path / 'page.html').read_text(encoding='utf-8')
     cells = re.findall(r'<td([^>]*)>([^<]*)</td>', text)
-    marked = {divmod(k, 5) for k, (kind, _) in enumerate(cells) if 'best' in kind}
-    assert marked == expected
+    assert [k for k, (kind, _) in enumerate(cells) if 'best' in kind] == [13]
     shown = [text for _, text in cells]
-    assert shown[:5] == ['raw pixels', '10.0', '50.0', '20.0 ± 9.0', 'x']
-    assert shown[6] == shown[13] == '–'
-    numbers = {k % 5 for k, (kind, _) in enumerate(cells) if 'number' in kind}
-    assert numbers == {1, 2, 3}, 'columns of numbers are aligned to the right'
+    assert shown[:4] == ['raw pixels', '10.0 ± 1.0', '50.0 ± 1.0', '20.0']
+    assert shown[7] == shown[15] == '–'
+    numbers = {k % 6 for k, (kind, _) in enumerate(cells) if 'number' in kind}
+    assert numbers == {1, 2, 3, 4}, 'columns of numbers are aligned to the right'
 
 
-def test_a_single_row_has_no_best():
-    assert Table(['a', 'b'], [['x', 1.0]]).best_cells() == set()
+def test_equal_values_and_a_single_row_have_no_best():
+    assert Table(['a', 'b'], [['x', (1.0, 0.0)]]).best_cells() == set()
+    both = [['x', (1.0, 0.0)], ['y', (1.0, 0.0)]]
+    assert Table(['a', 'b'], both).best_cells() == set()
 
 
 def test_what_is_wrong_is_said(tmp_path, pictures):

@@ -16,6 +16,16 @@ rand_augment = dict(
     magnitude_std=0.5,
     hparams=dict(pad_val=[round(x) for x in bgr_mean], interpolation='bicubic'),
 )
+# Fills with noise that is standard normal after normalization.
+random_erasing = dict(
+    type='RandomErasing',
+    erase_prob=0.25,
+    mode='rand',
+    min_area_ratio=0.02,
+    max_area_ratio=1 / 3,
+    fill_color=bgr_mean,
+    fill_std=bgr_std,
+)
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(
@@ -23,16 +33,7 @@ train_pipeline = [
     ),
     dict(type='RandomFlip', prob=0.5),
     rand_augment,
-    # Fills with noise that is standard normal after normalization.
-    dict(
-        type='RandomErasing',
-        erase_prob=0.25,
-        mode='rand',
-        min_area_ratio=0.02,
-        max_area_ratio=1 / 3,
-        fill_color=bgr_mean,
-        fill_std=bgr_std,
-    ),
+    random_erasing,
     dict(type='PackInputs'),
 ]
 

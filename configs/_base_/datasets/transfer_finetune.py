@@ -1,6 +1,6 @@
 """Smaller data sets at 224 px: DeiT's augmentation without erasing or repetition.
 
-A config that inherits from this one must name the data sets.
+This is MoCo v3's recipe. A config that inherits from this one must name the data sets.
 """
 
 _base_ = './imagenet_finetune.py'
@@ -16,6 +16,6 @@ train_pipeline = [
 ]
 
 train_dataloader = dict(
-    batch_size=64,  # x 8 GPUs = 512
+    batch_size=128,  # x 8 GPUs = 1024
     sampler=dict(_delete_=True, type='DefaultSampler', shuffle=True),
 )

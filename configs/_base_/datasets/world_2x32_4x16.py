@@ -1,4 +1,4 @@
-"""Gray patches of the made world (tools/make_world.py): 2 global and 4 local views."""
+"""Gray patches of the made world (mmbam world): 2 global and 4 local views."""
 
 data_root = 'data/world/imagenet'
 

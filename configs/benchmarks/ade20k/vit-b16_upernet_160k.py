@@ -1,6 +1,7 @@
 """UPerNet with ViT-B on ADE20K; 46.1 mIoU and 56.6 mAcc in the paper.
 
-The paper names the decoder only. The rest follows iBOT's recipe.
+The paper names the decoder only. The rest is iBOT's recipe: blocks, norms, layer-wise
+decay, learning rate and sliding test.
 
     MMBAM_CHECKPOINT=pretrained.pth tools/dist_train.sh \
         configs/benchmarks/ade20k/vit-b16_upernet_160k.py 8
@@ -17,18 +18,19 @@ _base_ = [
 data_preprocessor = dict(size=(512, 512))
 model = dict(
     data_preprocessor=data_preprocessor,
-    # VisionTransformer, as in fine-tuning: positions and patch projection are trained.
-    # It resizes the 14 x 14 positions of pre-training to the size of every batch.
+    # mmpretrain's VisionTransformer with the final norm on every map. Positions and
+    # patch projection are trained, as in fine-tuning. It resizes the 14 x 14 positions
+    # of pre-training to the size of every batch.
     backbone=dict(
         _delete_=True,
-        type='mmpretrain.VisionTransformer',
+        type='mmbam.NormedMapsViT',
         arch=dict(
             embed_dims=768, num_layers=12, num_heads=12, feedforward_channels=3072
         ),
         img_size=224,
         patch_size=16,
         drop_path_rate=0.1,
-        # Blocks 4, 6, 8 and 12. Only the last is normalized; iBOT normalizes all four.
+        # Blocks 4, 6, 8 and 12.
         out_indices=(3, 5, 7, 11),
         out_type='featmap',
     ),

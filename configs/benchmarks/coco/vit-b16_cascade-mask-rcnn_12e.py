@@ -1,6 +1,7 @@
 """Cascade Mask R-CNN with ViT-B on COCO; 50.3 box AP, 43.3 mask AP in the paper.
 
-The paper names the detector only. The rest follows iBOT's recipe.
+The paper names the detector only. The rest is iBOT's recipe: blocks, pyramid, heads,
+GIoU, layer-wise decay, crops and schedule.
 
     MMBAM_CHECKPOINT=pretrained.pth tools/dist_train.sh \
         configs/benchmarks/coco/vit-b16_cascade-mask-rcnn_12e.py 8
@@ -27,8 +28,9 @@ model = dict(
         img_size=224,
         patch_size=16,
         drop_path_rate=0.2,
-        # Blocks 4, 6, 8 and 12. Only the last is normalized; iBOT normalizes none.
+        # Blocks 4, 6, 8 and 12, none with the final norm.
         out_indices=(3, 5, 7, 11),
+        final_norm=False,
         out_type='featmap',
     ),
     neck=[
@@ -81,8 +83,7 @@ train_pipeline = [
             [
                 dict(
                     type='RandomChoiceResize',
-                    # DETR does not limit the longer side here. No image reaches 4200.
-                    scales=[(400, 4200), (500, 4200), (600, 4200)],
+                    scales=[(400, 1333), (500, 1333), (600, 1333)],
                     keep_ratio=True,
                 ),
                 dict(

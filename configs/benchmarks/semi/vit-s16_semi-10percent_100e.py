@@ -12,7 +12,7 @@ training images, whose lines look like ``n01440764/n01440764_18.JPEG 0``:
 
 Or draw another class-balanced list:
 
-    python tools/make_split.py data/imagenet/train \
+    mmbam split data/imagenet/train \
         data/imagenet/meta/train_10percent.txt --fraction 0.1
 """
 

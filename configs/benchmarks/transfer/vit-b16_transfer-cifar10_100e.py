@@ -17,5 +17,12 @@ train_dataloader = dict(
 val_dataloader = dict(dataset=dict(pipeline=load + _base_.test_pipeline[1:], **cifar))
 test_dataloader = val_dataloader
 
-model = dict(head=dict(num_classes=10))
+# MoCo v3's regularization for CIFAR-10: drop path, and mixup or CutMix for each batch.
+model = dict(
+    backbone=dict(drop_path_rate=0.1),
+    head=dict(num_classes=10),
+    train_cfg=dict(
+        augments=[dict(type='Mixup', alpha=0.8), dict(type='CutMix', alpha=1.0)]
+    ),
+)
 data_preprocessor = dict(num_classes=10)

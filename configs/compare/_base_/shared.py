@@ -1,4 +1,4 @@
-"""What all methods of ``tools/compare.py`` share beside their views.
+"""What all methods of ``mmbam compare`` share beside their views.
 
 A method's own config may change any of it.
 """

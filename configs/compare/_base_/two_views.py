@@ -1,6 +1,6 @@
 """Two views as in BAM's paper, the blur in proportion to the image size.
 
-A method of ``tools/compare.py`` without a ``train_pipeline`` gets this one. Loading
+A method of ``mmbam compare`` without a ``train_pipeline`` gets this one. Loading
 and packing of the images are added around it.
 """
 

@@ -5,6 +5,7 @@ from .color import ColorJitter
 from .contrastive_crop import ContrastiveCrop
 from .loading import LoadImage
 from .multi_crop import MultiCrop
+from .resize import ResizeShortSide
 from .seed_by_sample import SeedBySample
 from .window import sample_window
 
@@ -14,6 +15,7 @@ __all__ = [
     'GaussianBlur',
     'LoadImage',
     'MultiCrop',
+    'ResizeShortSide',
     'SeedBySample',
     'sample_window',
 ]

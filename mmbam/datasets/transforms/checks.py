@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mmbam.datasets.bands import RGB
+
 
 def check_range(name: str, value: Sequence[float], low: float, high: float) -> tuple:
     """Return ``value`` as (min, max), or raise if it is not a range in [low, high]."""
@@ -18,6 +20,15 @@ def check_probability(name: str, value: float) -> float:
     """Return ``value``, or raise if it is not a probability."""
     if not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ValueError(f'{name} must be a probability in [0, 1], got {value}')
+    return value
+
+
+def check_channels(value: int | str) -> int | str:
+    """Return ``value``, or raise if it is neither a number of bands nor ``'rgb'``."""
+    if value != RGB and (type(value) is not int or value < 1):
+        raise ValueError(
+            f"channels must be 'rgb' or a number of bands of at least 1, got {value!r}"
+        )
     return value
 
 

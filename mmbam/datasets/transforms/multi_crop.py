@@ -8,9 +8,12 @@ from dataclasses import fields
 import numpy as np
 from mmcv.transforms import BaseTransform
 
+from mmbam.datasets.bands import RGB, TYPES
 from mmbam.registry import TRANSFORMS
 
+from .band_views import band_view, render_bands
 from .boxed import BoxedCrop
+from .checks import check_channels
 from .view import View, render
 
 #: Keys of earlier versions and the present ones.
@@ -26,14 +29,20 @@ class MultiCrop(BoxedCrop, BaseTransform):
     pipeline. With the same draws, a view differs from torchvision's by less than one
     gray level on average.
 
+    Images may have any number of bands, and values of uint8, uint16, int16 or float32.
+    Without the three bands of RGB, brightness and contrast are drawn for each band, and
+    there is no hue, saturation or gray.
+
     **Required Keys:**
 
-    - img: BGR image of uint8
+    - img: BGR image, or one with ``channels`` bands
     - sample_idx (with a table of boxes)
+    - value_range (optional): see the argument
 
     **Modified Keys:**
 
-    - img: list of BGR images of uint8, in the order of ``views``
+    - img: list of such images in the order of ``views``, of uint8 if the image is, else
+      of float32
 
     Args:
         views (Sequence[dict]): Kinds of views, the global ones first, each with the
@@ -43,6 +52,12 @@ class MultiCrop(BoxedCrop, BaseTransform):
         box (str | Sequence[float], optional): One box (h0, w0, h1, w1) in [0, 1] for
             all samples, or ``'center'`` (SimCCrop). Defaults to None: boxes come from
             :meth:`set_boxes`, and crops are random until then.
+        channels (int | str): Number of bands, or ``'rgb'`` for three bands that are
+            blue, green and red. Defaults to ``'rgb'``.
+        value_range (Sequence[float], optional): Value of black, and highest value.
+            Results are clipped to it, and solarize inverts what is above its middle.
+            Defaults to None: that of the image's bits for uint8 and uint16. For others
+            black is 0, nothing is clipped, and solarize is refused.
 
     Examples:
         >>> dict(
@@ -59,7 +74,18 @@ class MultiCrop(BoxedCrop, BaseTransform):
         views: Sequence[dict],
         alpha: float = 0.6,
         box: str | Sequence[float] | None = None,
+        channels: int | str = RGB,
+        value_range: Sequence[float] | None = None,
     ) -> None:
+        self.channels = check_channels(channels)
+        if value_range is not None:
+            low, high = value_range
+            if not low < high:
+                raise ValueError(
+                    'value_range of MultiCrop must be (low, high) with low < high, got '
+                    f'{value_range}'
+                )
+        self.value_range = value_range
         if not views:
             raise ValueError('MultiCrop needs at least one kind of view, got none')
         allowed = [field.name for field in fields(View)]
@@ -74,16 +100,25 @@ class MultiCrop(BoxedCrop, BaseTransform):
                     f'A view of MultiCrop has unknown arguments {unknown} and lacks '
                     f'{missing}; allowed are {allowed}'
                 )
-        self.views = [View(**view) for view in views]
+        self.views = [
+            View(**view) if channels == RGB else band_view(view, int(channels))
+            for view in views
+        ]
+        if channels == RGB and any(view.band_dropout for view in self.views):
+            raise ValueError(
+                "band_dropout of a view needs channels=N of MultiCrop, not 'rgb'"
+            )
         self.init_boxes(alpha, box)
 
     def transform(self, results: dict) -> dict:
         """Replace ``results['img']`` by the list of its views."""
         img = results['img']
-        if img.dtype != np.uint8 or img.ndim != 3 or img.shape[2] != 3:
+        bands = 3 if self.channels == RGB else self.channels
+        if str(img.dtype) not in TYPES or img.ndim != 3 or img.shape[2] != bands:
             raise TypeError(
-                'MultiCrop takes images of uint8 with 3 channels, got '
-                f'{img.dtype} of shape {img.shape}'
+                f'MultiCrop with channels={self.channels!r} takes images of '
+                f'{", ".join(TYPES)} with {bands} channels, got {img.dtype} of shape '
+                f'{img.shape}'
             )
         height, width = img.shape[:2]
         box = self.box_of(results)
@@ -92,11 +127,18 @@ class MultiCrop(BoxedCrop, BaseTransform):
             for view in self.views
             for _ in range(view.num)
         ]
-        results['img'] = render(img, views)
+        if self.channels == RGB and img.dtype == np.uint8:
+            results['img'] = render(img, views)
+        else:
+            value_range = self.value_range or results.get('value_range')
+            results['img'] = render_bands(
+                img, views, value_range, rgb=self.channels == RGB
+            )
         return results
 
     def __repr__(self) -> str:
         return (
             f'{type(self).__name__}(views={self.views}, alpha={self.alpha}, '
-            f'box={self.box})'
+            f'box={self.box}, channels={self.channels!r}, '
+            f'value_range={self.value_range})'
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -22,11 +22,12 @@ class ViewParams(NamedTuple):
     size: int
     window: tuple[int, int, int, int]
     flip: bool
-    jitter: list[tuple[str, float]]
+    jitter: list[tuple[str, Any]]
     gray: bool
     sigma: float | None
     solarize: bool
     vertical_flip: bool = False
+    dropped: tuple[int, ...] = ()
 
 
 @dataclass
@@ -51,6 +52,8 @@ class View:
             to 0.
         vertical_flip (float): Probability of a vertical flip, for images without an
             up and down, such as aerial or microscope images. Defaults to 0.
+        band_dropout (float): Probability of each band to become black, with
+            ``channels=N`` of :class:`MultiCrop`. One band always stays. Defaults to 0.
     """
 
     size: int
@@ -65,6 +68,7 @@ class View:
     sigma: Sequence[float] = (0.1, 2.0)
     solarize: float = 0.0
     vertical_flip: float = 0.0
+    band_dropout: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ('size', 'num'):
@@ -75,7 +79,8 @@ class View:
                 )
         self.area = check_range('area of a view', self.area, 0, 1)
         self.aspect = check_range('aspect of a view', self.aspect, 1e-6, float('inf'))
-        for name in ('flip', 'jitter', 'gray', 'blur', 'solarize', 'vertical_flip'):
+        for name in ('flip', 'jitter', 'gray', 'blur', 'solarize', 'vertical_flip',
+                     'band_dropout'):  # fmt: skip
             check_probability(f'{name} of a view', getattr(self, name))
         if len(self.strength) != 4:
             raise ValueError(

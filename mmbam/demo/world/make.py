@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
-from rich.progress import Progress
 
 from mmbam.utils.errors import InputError
+from mmbam.utils.progress import Progress
 
 from .layouts import write_ade20k, write_coco, write_davis, write_imagenet
 from .patches import draw_patch
@@ -73,7 +73,7 @@ def make_world(
         videos (tuple[int, int]): Number of training and of test videos.
             Defaults to (2, 4).
         frames (int): Number of frames per video. Defaults to 16.
-        progress (bool): Whether to show a progress bar. Defaults to True.
+        progress (bool): Whether to show how far it is. Defaults to True.
 
     Returns:
         dict[str, str]: The root of each layout: ``imagenet``, ``coco``, ``ade20k``
@@ -120,10 +120,9 @@ def make_world(
     _remove_leftovers(root)
     partial = Path(tempfile.mkdtemp(prefix=f'.{root.name}.partial-', dir=root.parent))
     try:
-        with Progress(disable=not progress, transient=True) as bar:
-            total = sum(patches) + sum(scenes) + frames * sum(videos)
-            task = bar.add_task('Making the world', total=total)
-            _write_world(partial, settings, lambda n: bar.advance(task, n))
+        total = sum(patches) + sum(scenes) + frames * sum(videos)
+        with Progress(total, 'Making the world', show=progress) as bar:
+            _write_world(partial, settings, bar.advance)
         record = {'settings': settings, 'files': _count_files(partial)}
         (partial / _RECORD).write_text(json.dumps(record, indent=2))
         partial.chmod(0o755)  # mkdtemp's folders are private

@@ -8,6 +8,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from mmbam.checkpoints import load_backbone
+from mmbam.checkpoints.inflation import INFLATE
 from mmbam.checkpoints.selection import SOURCES
 from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
@@ -24,25 +25,44 @@ class PretrainedBackboneHook(Hook):
     starts equal to the student. A resumed run keeps its own weights.
 
     Args:
-        checkpoint (str, optional): A checkpoint of this project, of the authors'
-            release or of timm. Every rank reads it, so every machine needs it. Defaults
-            to None: the file that the environment variable ``MMBAM_CHECKPOINT`` names.
+        checkpoint (str, optional): A checkpoint of this project or any other that
+            :func:`mmbam.checkpoints.load_backbone` reads. Every rank reads it, so every
+            machine needs it. Defaults to None: the file that the environment variable
+            ``MMBAM_CHECKPOINT`` names.
         source (str): ``'teacher'``, ``'student'``, or ``'auto'`` for the teacher where
             it is a moving average; see :func:`mmbam.checkpoints.select_backbone`.
             Defaults to ``'auto'``.
+        inflate (str, optional): ``'mean'`` or ``'repeat'`` for weights of RGB in a
+            network of another number of bands; see
+            :func:`mmbam.checkpoints.inflate_input`. Defaults to None: refused.
+        prefix (str, optional): What the names of the backbone's weights begin with in
+            the file. Defaults to None, which finds it.
     """
 
     # Before hooks that look at the weights when training begins.
     priority = 'VERY_HIGH'
 
-    def __init__(self, checkpoint: str | None = None, source: str = 'auto') -> None:
+    def __init__(
+        self,
+        checkpoint: str | None = None,
+        source: str = 'auto',
+        inflate: str | None = None,
+        prefix: str | None = None,
+    ) -> None:
         if source not in SOURCES:
             raise InputError(
                 f'PretrainedBackboneHook: source must be one of {SOURCES}, got '
                 f'{source!r}.'
             )
+        if inflate not in INFLATE:
+            raise InputError(
+                f'PretrainedBackboneHook: inflate must be one of {INFLATE}, got '
+                f'{inflate!r}.'
+            )
+        self.inflate = inflate
         self.checkpoint = checkpoint
         self.source = source
+        self.prefix = prefix
 
     def before_train(self, runner: Runner) -> None:
         """Load the weights, on every rank by itself.
@@ -60,7 +80,8 @@ class PretrainedBackboneHook(Hook):
                 'checkpoint or the environment variable MMBAM_CHECKPOINT to a file.'
             )
         model = unwrap(runner.model)
-        source = load_backbone(model.backbone, checkpoint, self.source)
+        load_backbone(
+            model.backbone, checkpoint, self.source, self.inflate, self.prefix
+        )
         if hasattr(model, 'init_teacher'):
             model.init_teacher()
-        runner.logger.info(f'Loaded the {source} of {checkpoint} into the backbone.')

@@ -36,7 +36,7 @@ class SeedByEpochHook(Hook):
         if isinstance(loop, IterBasedTrainLoop) and not isinstance(loop, IterLoop):
             raise InputError(
                 'SeedByEpochHook needs a loop that starts its workers late: train '
-                "through tools/train.py, or with train_cfg.type='mmbam.IterLoop'."
+                "through mmbam train, or with train_cfg.type='mmbam.IterLoop'."
             )
         # With `diff_rank_seed` every rank has its own; samples know no rank.
         seed = torch.tensor([runner.seed])

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from mmbam.datasets.images import SUFFIXES, open_image, read_image
+from mmbam.datasets.decoding import open_image
+from mmbam.datasets.images import SUFFIXES, read_image
 from mmbam.utils.errors import InputError
 
 from .scores import VOID

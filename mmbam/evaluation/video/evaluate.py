@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -11,11 +10,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from mmengine.dist import all_gather_object, get_dist_info, is_main_process
-from mmengine.utils import ProgressBar
 from PIL import Image
 from torch import Tensor
 
 from mmbam.utils.model import frozen
+from mmbam.utils.progress import Progress
 
 from .davis import Video, read_labels, write_labels
 from .propagation import check_protocol, hard_labels, propagate_labels
@@ -57,22 +56,18 @@ def segment_videos(
     rank, world_size = get_dist_info()
     # The longest first, so that ranks finish at about the same time.
     mine = sorted(videos, key=lambda v: -len(v.frames))[rank::world_size]
-    bar = None
-    if progress and is_main_process():
-        bar = ProgressBar(sum(len(v.frames) for v in mine), file=sys.stdout)
+    total = sum(len(video.frames) for video in mine)
+    bar = Progress(total, 'Frames', show=progress and is_main_process())
     objects = {}
     with frozen(tokens.backbone):
         for video in mine:
             folders = {t: Path(out) / f'T{t}' / video.name for t in last}
-            segment_video(
-                tokens, video, folders, bar.update if bar else lambda: None, **protocol
-            )
+            segment_video(tokens, video, folders, bar.advance, **protocol)
             if scored:
                 objects[video.name] = {
                     t: score_video(video, folder) for t, folder in folders.items()
                 }
-    if bar:
-        bar.file.write('\n')
+    bar.close()
     # This also waits until the files of all ranks are written.
     objects = {k: v for part in all_gather_object(objects) for k, v in part.items()}
     if not scored:

@@ -43,6 +43,21 @@ def embedding(backbone: nn.Module, images: Tensor) -> Tensor:
     return pool_features(backbone(images))
 
 
+@embedding.register(TIMMBackbone)
+def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
+    network = backbone.timm_model
+    if not hasattr(network, 'forward_head'):  # a feature pyramid
+        return pool_features(backbone(images))
+    features = run_timm(network.forward_features, images)
+    if features.dim() != 4:
+        return pool_features(network.forward_head(features))
+    # timm's heads average the map first. What they do next, such as CAFormer's final
+    # norm, belongs to the mean; mmpretrain's wrapper lets them do it at each position.
+    last = getattr(network, 'output_fmt', 'NCHW') == 'NHWC'
+    mean = features.mean(dim=(1, 2) if last else (2, 3), keepdim=True)
+    return network.forward_head(mean).flatten(1)
+
+
 def embedding_width(backbone: nn.Module, image_size: int) -> int:
     """Find the width of a backbone's embedding by running it on a blank image.
 
@@ -112,7 +127,7 @@ def patch_tokens(backbone: nn.Module, images: Tensor) -> Tensor:
     Returns:
         Tensor: Features of shape (n, c, h, w).
     """
-    return _as_map(backbone(images), backbone)
+    return as_map(backbone(images), backbone)
 
 
 @patch_tokens.register(VisionTransformer)
@@ -131,11 +146,7 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
     # In front of the head, whose layer norm over channels (CAFormer and its kin) makes
     # every sum over channels the same. A feature pyramid has only its whole forward.
     run = getattr(network, 'forward_features', network)
-    features = last_features(_run_timm(run, images))
-    if features.dim() == 3:
-        tokens = features[:, getattr(network, 'num_prefix_tokens', 0) :]
-        features = tokens.mT.unflatten(2, _grid(tokens.shape[1], images))
-    return _as_map(features, network)
+    return map_of_timm(run_timm(run, images), network, images)
 
 
 @functools.singledispatch
@@ -170,7 +181,7 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
     attention = getattr(network.blocks[-1], 'attn', None) if known else None
     if not isinstance(attention, TimmAttention):
         raise _no_attention(network)
-    run = functools.partial(_run_timm, network)
+    run = functools.partial(run_timm, network)
     return _cls_attention(run, attention, images, network.num_prefix_tokens)
 
 
@@ -223,7 +234,8 @@ def _inner(backbone: nn.Module) -> nn.Module:
     return backbone.timm_model if isinstance(backbone, TIMMBackbone) else backbone
 
 
-def _as_map(features: Tensor | Sequence, network: nn.Module) -> Tensor:
+def as_map(features: Tensor | Sequence, network: nn.Module) -> Tensor:
+    """Return the last tensor of a network's output, which must be a map."""
     features = last_features(features)
     if features.dim() != 4:
         raise InputError(
@@ -232,6 +244,23 @@ def _as_map(features: Tensor | Sequence, network: nn.Module) -> Tensor:
             f'{_register("patch_tokens")}.'
         )
     return features
+
+
+def map_of_timm(
+    features: Tensor | Sequence, network: nn.Module, images: Tensor
+) -> Tensor:
+    """Turn what a network of timm computes before its head into a map (n, c, h, w)."""
+    features = last_features(features)
+    if features.dim() == 3:
+        features = map_of_tokens(
+            features[:, getattr(network, 'num_prefix_tokens', 0) :], images
+        )
+    return as_map(features, network)
+
+
+def map_of_tokens(tokens: Tensor, images: Tensor) -> Tensor:
+    """Turn patch tokens (n, l, c) of images into a map (n, c, h, w)."""
+    return tokens.mT.unflatten(2, grid_of(tokens.shape[1], images))
 
 
 def _no_attention(network: nn.Module) -> NoAttentionError:
@@ -245,7 +274,8 @@ def _register(function: str) -> str:
     return f'register a function for it with @{__name__}.{function}.register'
 
 
-def _run_timm(run: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+def run_timm(run: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    """Run a network of timm, or refuse images of a size that it does not take."""
     try:
         return run(images)
     except AssertionError as error:  # raised by timm's networks of a fixed size
@@ -281,10 +311,10 @@ def _cls_attention(
     k = getattr(attention, 'k_norm', nn.Identity())(k)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
     weights = scores.float().softmax(dim=-1)[:, :, 0, num_extra_tokens:]
-    return weights.unflatten(-1, _grid(weights.shape[-1], images))
+    return weights.unflatten(-1, grid_of(weights.shape[-1], images))
 
 
-def _grid(num_patches: int, images: Tensor) -> tuple[int, int]:
+def grid_of(num_patches: int, images: Tensor) -> tuple[int, int]:
     """Rows and columns of patches in images of this shape."""
     height, width = images.shape[-2:]
     rows = max(1, round(math.sqrt(num_patches * height / width)))

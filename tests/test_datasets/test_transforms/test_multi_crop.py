@@ -79,7 +79,7 @@ def test_choices_have_their_probabilities_and_are_independent():
     kind = View(size=8, area=(0.1, 1.0), solarize=0.2, blur=0.3, vertical_flip=0.1)
     draws = [kind.draw(375, 500) for _ in range(3000)]
     choices = np.array(
-        [(d.flip, bool(d.jitter), d.gray, d.sigma is not None, *d[-2:]) for d in draws]
+        [(d.flip, bool(d.jitter), d.gray, d.sigma is not None, *d[6:8]) for d in draws]
     )
     for column, probability in zip(choices.T, (0.5, 0.8, 0.2, 0.3, 0.2, 0.1)):
         assert stats.binomtest(int(column.sum()), 3000, probability).pvalue > 0.01
@@ -189,7 +189,7 @@ def test_wrong_views_are_refused(views, message):
         MultiCrop(views)
 
 
-def test_an_image_that_is_not_uint8_with_3_channels_is_refused():
-    for image in (np.zeros((8, 8, 3), np.float32), np.zeros((8, 8), np.uint8)):
-        with pytest.raises(TypeError, match='uint8 with 3 channels'):
+def test_an_image_without_3_channels_or_of_another_type_is_refused():
+    for image in (np.zeros((8, 8, 3), np.float64), np.zeros((8, 8), np.uint8)):
+        with pytest.raises(TypeError, match='with 3 channels, got'):
             MultiCrop([GLOBAL])(dict(img=image))

@@ -52,6 +52,7 @@ def test_rates_fall_from_the_head_to_the_embedding(config, lr):
         'decode_head.': 1.0,
         'auxiliary_head.': 1.0,
     }
+    assert ('backbone.ln1.weight' in groups) == (config == ADE20K)
     for name, group in groups.items():
         (scale,) = [s for start, s in expected.items() if name.startswith(start)]
         assert group['lr'] == pytest.approx(scale * lr, rel=1e-9), name
@@ -78,7 +79,7 @@ def test_only_matrices_and_kernels_decay(config):
     }
     assert decays['backbone.layers.0.attn.qkv.weight'] == 0.05
     assert decays['backbone.patch_embed.projection.weight'] == 0.05
-    for name in ('cls_token', 'pos_embed', 'ln1.weight', 'layers.1.attn.proj.bias'):
+    for name in ('cls_token', 'pos_embed', 'layers.0.ln1.weight', 'layers.1.ln2.bias'):
         assert decays[f'backbone.{name}'] == 0.0
     heads = {name: v for name, v in decays.items() if not name.startswith('backbone')}
     flat = {name for name in heads if name.endswith('.bias') or '.bn.' in name}

@@ -1,4 +1,4 @@
-"""``--backbone vit`` of ``tools/compare.py``: for images of about 32 px, on CPU."""
+"""``--backbone vit`` of ``mmbam compare``: for images of about 32 px, on CPU."""
 
 model = dict(
     backbone=dict(

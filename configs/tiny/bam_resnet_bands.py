@@ -1,0 +1,80 @@
+"""BAM on images with 5 bands of 16 bits: the tiny ResNet, a minute on a CPU.
+
+    python benchmarks/bands.py
+
+makes the images, trains, and compares with the upper 8 bits alone.
+"""
+
+_base_ = './bam_resnet_32px.py'
+
+data_root = 'data/bands'
+bands = 5
+# Printed by: mmbam stats data/bands/train --channels 5 --depth full
+data_preprocessor = dict(
+    _delete_=True,
+    type='mmbam.BandsPreprocessor',
+    mean=[16640.0] * bands,
+    std=[134.0] * bands,
+)
+model = dict(backbone=dict(in_channels=bands))
+
+load = dict(type='mmbam.LoadImage', channels=bands, depth='full')
+# Brightness and contrast of each band.
+jitter = dict(strength=(0.2, 0.2), flip=0.5, vertical_flip=0.5)
+train_pipeline = [
+    load,
+    dict(
+        type='mmbam.MultiCrop',
+        channels=bands,
+        # Where the values lie, so that jitter changes what differs between images.
+        value_range=(0x4000, 0x4200),
+        views=[
+            dict(num=2, size=32, area=(0.5, 1.0), blur=0.0, **jitter),
+            dict(num=4, size=16, area=(0.2, 0.5), blur=0.0, **jitter),
+        ],
+    ),
+    dict(type='PackInputs'),
+]
+test_pipeline = [dict(load, max_errors=0), dict(type='PackInputs')]
+
+train_dataloader = dict(
+    batch_size=50,
+    dataset=dict(
+        _delete_=True,
+        type='CustomDataset',
+        data_root=data_root,
+        data_prefix='train',
+        pipeline=train_pipeline,
+    ),
+)
+labelled = dict(type='CustomDataset', data_root=data_root, pipeline=test_pipeline)
+custom_hooks = [
+    dict(type='mmbam.SeedByEpochHook'),
+    dict(
+        type='mmbam.KNNHook',
+        train_dataset=dict(labelled, data_prefix='train'),
+        test_dataset=dict(labelled, data_prefix='val'),
+        interval=5,
+        fraction=1.0,
+        batch_size=200,
+        num_workers=0,
+    ),
+]
+
+max_epochs = 20
+train_cfg = dict(max_epochs=max_epochs)
+param_scheduler = [
+    dict(
+        type='LinearLR',
+        start_factor=1e-2,
+        begin=0,
+        end=1,
+        convert_to_iter_based=True,
+    ),
+    dict(
+        type='CosineAnnealingLR',
+        begin=1,
+        end=max_epochs,
+        convert_to_iter_based=True,
+    ),
+]

@@ -1,0 +1,114 @@
+"""Arguments that name images and a checkpoint of any kind: for embed and neighbors."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from mmbam.checkpoints.selection import SOURCES
+from mmbam.evaluation.embed import embed, embed_files, stamp
+from mmbam.evaluation.frozen import build_frozen, evaluation_pipeline
+from mmbam.evaluation.images import ImageFiles, image_names, images_in
+from mmbam.evaluation.networks import network_config
+from mmbam.utils.config import Options
+from mmbam.utils.errors import InputError
+
+
+def add_image_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that :class:`ImagesAndNetwork` reads."""
+    parser.add_argument('images', help='folder of images; sub-folders are searched')
+    parser.add_argument(
+        'checkpoint', help='file or folder with weights, see docs/checkpoints.md'
+    )
+    parser.add_argument(
+        '--config',
+        help='config whose model.backbone is used; without it, the one in the '
+        'checkpoint is',
+    )
+    parser.add_argument(
+        '--model', metavar='NAME', help='network of timm to use in place of a config'
+    )
+    parser.add_argument(
+        '--source',
+        choices=SOURCES,
+        default='auto',
+        help='which network of the checkpoint to take; auto prefers the teacher',
+    )
+    parser.add_argument(
+        '--prefix', help='what the names of its weights begin with in the checkpoint'
+    )
+    parser.add_argument(
+        '--size',
+        type=int,
+        help="height and width of the images in pixels; without it, the config's",
+    )
+    parser.add_argument('--batch-size', type=int, default=64, help='images per batch')
+    parser.add_argument(
+        '--num-workers', type=int, default=2, help='processes that load images'
+    )
+    parser.add_argument(
+        '--half', action='store_true', help='compute and write in half precision'
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=Options,
+        default={},
+        help='settings of the config to change, as key=value',
+    )
+
+
+class ImagesAndNetwork:
+    """A frozen network and the images for it, as the arguments of a command name them.
+
+    Args:
+        args (argparse.Namespace): Parsed arguments.
+    """
+
+    backbone: nn.Module
+    preprocessor: nn.Module
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        if args.size is not None and args.size < 1:
+            raise InputError(f'--size must be at least 1, but got {args.size}.')
+        self.args = args
+        self.cfg = network_config(
+            args.checkpoint, args.config, args.model, args.size, args.cfg_options
+        )
+        self.pipeline = evaluation_pipeline(self.cfg, args.size or self.cfg.get('size'))
+        self.dataset = images_in(args.images, self.pipeline)
+        self.names = image_names(self.dataset, args.images)
+        self.backbone, self.preprocessor = build_frozen(
+            self.cfg, args.checkpoint, args.source, args.prefix
+        )
+
+    def embed(self, out: str | Path, tokens: bool = False) -> Path:
+        """Write the embeddings of all images; see :func:`embed`."""
+        args = self.args
+        settings: dict[str, Any] = dict(
+            checkpoint=stamp(args.checkpoint),
+            network=str(self.cfg.model.backbone),
+            pipeline=str(self.pipeline),
+            source=args.source,
+            prefix=args.prefix,
+        )
+        return embed(
+            self.backbone,
+            self.dataset,
+            out,
+            names=self.names,
+            preprocessor=self.preprocessor,
+            batch_size=args.batch_size,
+            num_workers=args.num_workers,
+            tokens=tokens,
+            half=args.half,
+            settings=settings,
+        )
+
+    def queries(self, paths: list[str]) -> tuple[ImageFiles, Tensor]:
+        """Single images and their embeddings."""
+        files = ImageFiles(paths, self.pipeline)
+        return files, embed_files(self.backbone, files, self.preprocessor)

@@ -1,0 +1,187 @@
+"""The config of a checkpoint's network: given, of timm, or the checkpoint's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import timm
+from mmengine.config import Config
+from mmengine.registry import MODELS, init_default_scope
+
+from mmbam.checkpoints.reading import read_checkpoint
+from mmbam.models.backbones.timm_embedding import require_timm
+from mmbam.utils.config import read_config
+from mmbam.utils.errors import InputError
+
+# Rooms of the libraries whose classes a checkpoint's own config may name. Others could
+# do more than hold weights, as those that fetch files.
+_TRUSTED = (
+    'torch.nn.', 'mmcv.cnn.', 'mmengine.model.', 'mmpretrain.models.backbones.',
+    'mmpretrain.models.utils.', 'mmpretrain.models.selfsup.', 'mmbam.models.',
+)  # fmt: skip
+# Arguments by which a network would fetch or open a file.
+_DROPPED = (
+    'init_cfg', 'pretrained', 'pretrained_cfg', 'pretrained_cfg_overlay',
+    'checkpoint_path', 'cache_dir', 'scriptable', 'exportable', 'no_jit', '_scope_',
+)  # fmt: skip
+
+
+def network_config(
+    checkpoint: str | Path,
+    config: str | Path | None = None,
+    model: str | None = None,
+    size: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Config:
+    """Find the config of the network whose weights a checkpoint holds.
+
+    Nothing in the checkpoint is run: of its own config only literals count, and only
+    backbones of mmbam, mmpretrain and timm are built.
+
+    Args:
+        checkpoint (str | Path): See :func:`mmbam.checkpoints.read_weights`.
+        config (str | Path, optional): Config file to take. Defaults to None.
+        model (str, optional): Name of a network in timm to take. Defaults to None: that
+            of ``config``, or else the checkpoint's own.
+        size (int, optional): Height and width of the images, for networks that are
+            built for one size. Defaults to None: those that the network was made for.
+        options (Mapping, optional): Values to change in it, by dotted keys. Defaults to
+            None.
+
+    Returns:
+        Config: With ``model.backbone``, ``data_preprocessor``, and ``size``, the height
+        and width of images, unless it is that of ``config``.
+    """
+    if config is not None and model is not None:
+        raise InputError('--config and --model exclude each other: give one of them.')
+    if config is not None:
+        return read_config(config, options)
+    own = {} if model else read_checkpoint(checkpoint).config
+    if model or isinstance(own.get('architecture'), str):
+        cfg = _of_timm(model or own['architecture'], own, size)
+    elif isinstance(own.get('model'), Mapping):
+        cfg = _of_mmengine(own, checkpoint)
+    else:
+        raise InputError(
+            f'{str(checkpoint)!r} does not say what its network is: give --config, or '
+            '--model with the name of a network in timm.'
+        )
+    for key, value in (options or {}).items():
+        cfg.merge_from_dict({key: value})
+    return cfg
+
+
+def _of_timm(name: str, own: Mapping[str, Any], size: int | None) -> Config:
+    arguments = own.get('model_args')
+    arguments = dict(arguments) if isinstance(arguments, Mapping) else {}
+    require_timm(name)
+    known = timm.get_pretrained_cfg(name)
+    images: dict[str, Any] = known.to_dict() if known else {}
+    images.update(_mapping(own, 'pretrained_cfg'))
+    backbone: dict[str, Any] = dict(type='mmbam.TIMMEmbedding', model_name=name)
+    if size and images.get('fixed_input_size'):
+        backbone.update(img_size=size)
+    backbone.update(_without(arguments, _DROPPED))
+    # timm's numbers are of images from 0 to 1.
+    mean, std = (
+        [255 * float(x) for x in images.get(key) or (0.5, 0.5, 0.5)]
+        for key in ('mean', 'std')
+    )
+    return Config(
+        dict(
+            model=dict(backbone=backbone),
+            data_preprocessor=dict(mean=mean, std=std, to_rgb=True),
+            size=size or int((images.get('input_size') or (3, 224, 224))[-1]),
+        )
+    )
+
+
+def _of_mmengine(own: Mapping[str, Any], checkpoint: str | Path) -> Config:
+    init_default_scope('mmpretrain')
+    model = own['model']
+    preprocessor = model.get('data_preprocessor') or own.get('data_preprocessor')
+    backbone = model.get('backbone')
+    if not isinstance(preprocessor, Mapping) or not isinstance(backbone, Mapping):
+        raise InputError(
+            f'The config in {str(checkpoint)!r} has no backbone and data_preprocessor: '
+            'give --config.'
+        )
+    kept = {k: preprocessor[k] for k in ('mean', 'std', 'to_rgb') if k in preprocessor}
+    return Config(
+        dict(
+            model=dict(backbone=_checked(backbone, checkpoint)),
+            data_preprocessor=kept,
+            size=_size_in(own),
+        )
+    )
+
+
+def _checked(node: Any, checkpoint: str | Path) -> Any:
+    """A part of a config whose types are all trusted, without what opens files."""
+    if isinstance(node, Mapping):
+        kind = node.get('type')
+        if kind is not None and not _is_trusted(kind):
+            raise InputError(
+                f'The config in {str(checkpoint)!r} names {kind!r}, which is no layer '
+                'or backbone of mmbam or mmpretrain: if you trust it, give --config.'
+            )
+        kept = _without(node, _DROPPED)
+        return {key: _checked(value, checkpoint) for key, value in kept.items()}
+    if isinstance(node, (list, tuple)):
+        return type(node)(_checked(value, checkpoint) for value in node)
+    return node
+
+
+def _is_trusted(name: Any) -> bool:
+    """Whether a type is a registered class in a trusted room."""
+    if not isinstance(name, str):
+        return False
+    # Not Registry.get, which imports whatever a name leads to.
+    scope, _, bare = name.rpartition('.')
+    found = [
+        registry.module_dict[bare]
+        for registry in _family(MODELS)
+        if bare in registry.module_dict and scope in ('', registry.scope)
+    ]
+    return bool(found) and all(
+        getattr(kind, '__module__', '').startswith(_TRUSTED) for kind in found
+    )
+
+
+def _family(registry: Any) -> list:
+    children = [_family(child) for child in registry.children.values()]
+    return [registry, *(one for child in children for one in child)]
+
+
+def _size_in(own: Mapping[str, Any]) -> int:
+    """Side of the images that a network was trained or tested on."""
+    hooks = own.get('custom_hooks')
+    hooks = hooks if isinstance(hooks, list) else []
+    splits = ('test', 'val', 'train')
+    loaders = [_mapping(own, f'{split}_dataloader') for split in splits]
+    datasets = [
+        *(_mapping(hook, 'test_dataset') for hook in hooks),
+        *(_mapping(loader, 'dataset') for loader in loaders),
+    ]
+    for dataset in datasets:
+        pipeline = dataset.get('pipeline')
+        for step in reversed(pipeline if isinstance(pipeline, list) else []):
+            views = step.get('views') if isinstance(step, Mapping) else None
+            view = views[0] if isinstance(views, list) and views else {}
+            for node, key in ((step, 'crop_size'), (step, 'scale'), (view, 'size')):
+                value = node.get(key) if isinstance(node, Mapping) else None
+                if isinstance(value, int):
+                    return value
+    size = _mapping(_mapping(own, 'model'), 'backbone').get('img_size')
+    return size if isinstance(size, int) else 224
+
+
+def _mapping(node: Any, key: str) -> Mapping:
+    value = node.get(key) if isinstance(node, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _without(node: Mapping, keys: tuple[str, ...]) -> dict:
+    return {key: value for key, value in node.items() if key not in keys}

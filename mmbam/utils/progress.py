@@ -1,0 +1,105 @@
+"""How far a loop is: a bar on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+
+class Progress:
+    """Shows what is done, what has passed and what is left of a loop's time.
+
+    Args:
+        total (int): Number of steps.
+        text (str): Name of the loop.
+        done (int): Number of steps that an earlier run did. Defaults to 0.
+        lines (int): Number of plain lines over the whole loop, where the output is no
+            terminal. Defaults to 4.
+        seconds (float): Time after which a plain line is due in any case. Defaults
+            to 60.
+        show (bool): Whether to show anything; only one rank should. Defaults to True.
+        file (TextIO, optional): Stream to write to. Defaults to None, standard output.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        text: str,
+        *,
+        done: int = 0,
+        lines: int = 4,
+        seconds: float = 60,
+        show: bool = True,
+        file: TextIO | None = None,
+    ) -> None:
+        self.total, self.text, self.done = total, text, done
+        self._lines, self._seconds, self._show = lines, seconds, show
+        self._file = file or sys.stdout
+        self._first, self._began = done, time.monotonic()
+        self._said = self._began
+        self._bar: Bar | None = None
+        console = Console(file=self._file)
+        if show and console.is_terminal:
+            self._bar = Bar(
+                TextColumn('{task.description}'),
+                BarColumn(),
+                TaskProgressColumn('{task.percentage:3.0f} %'),
+                TimeRemainingColumn(),
+                console=console,
+                redirect_stdout=False,
+            )
+            self._task = self._bar.add_task(text, total=total, completed=done)
+            self._bar.start()
+
+    def advance(self, steps: int = 1, text: str | None = None) -> None:
+        """Count steps.
+
+        Args:
+            steps (int): Number of steps that were done. Defaults to 1.
+            text (str, optional): New name of the loop. Defaults to None.
+        """
+        before, self.text = self.done, text or self.text
+        self.done += steps
+        if not self._show:
+            return
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, description=self.text)
+            return
+        now, total = time.monotonic(), max(self.total, 1)
+        due = self.done * self._lines // total > before * self._lines // total
+        if due or now - self._said > self._seconds:
+            self._said = now
+            spent = now - self._began
+            left = spent / (self.done - self._first) * (total - self.done)
+            print(
+                f'{self.text}, {100 * self.done // total} %, {_duration(spent)}, '
+                f'{_duration(left)} left',
+                file=self._file,
+                flush=True,
+            )
+
+    def close(self) -> None:
+        """Release the terminal, also after a loop that was interrupted."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _duration(seconds: float) -> str:
+    """A time in the unit that fits."""
+    if seconds < 180:
+        return f'{seconds:.0f} s'
+    if seconds < 3 * 3600:
+        return f'{seconds / 60:.0f} min'
+    return f'{seconds / 3600:.1f} h'
