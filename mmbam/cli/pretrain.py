@@ -109,14 +109,15 @@ def plan(args: argparse.Namespace) -> Recipe:
             f'--devices {args.devices} is more than the {device_count()} GPUs of this '
             'machine.'
         )
+    nodes = int(os.environ.get('NNODES') or 1)
     wishes = Wishes(
         args.model,
         out_of(args),
         epochs=args.epochs,
         batch_size=args.batch_size,
-        devices=(args.devices or 1) * int(os.environ.get('NNODES') or 1),
+        devices=(args.devices or 1) * nodes,
         gpu=gpu,
-        cores=_cores(),
+        cores=_cores() * nodes,
         init=args.init,
         teacher=args.teacher,
         teacher_checkpoint=args.teacher_checkpoint,

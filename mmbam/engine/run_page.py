@@ -101,7 +101,7 @@ class RunPage:
                     'How it goes',
                     [
                         note,
-                        Table(['', ''], list(facts.items()), mark_best=False),
+                        Table(['', ''], list(facts.items())),
                         part('curves', self._draw_curves, CURVES),
                     ],
                 ),

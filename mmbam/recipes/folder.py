@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mmengine.registry import DATASETS
 
-from mmbam.datasets.images import SUFFIXES, open_image
+from mmbam.datasets.decoding import open_image
+from mmbam.datasets.images import SUFFIXES
 from mmbam.utils.errors import InputError
 
 from .numbers import SAMPLED
