@@ -19,6 +19,7 @@ from mmbam.version import __version__
 # module may also hold JOIN = False, if something else joins the group of ranks, and
 # STOPPED, a sentence to show after Ctrl-C.
 VERBS = {
+    'pretrain': 'pre-train on a folder of images, with settings derived from it',
     'train': 'train from a config of mmbam or any other OpenMMLab project',
     'test': 'test a checkpoint with a config of any OpenMMLab project',
     'knn': 'accuracy of nearest neighbours on frozen features',

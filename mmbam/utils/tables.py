@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -29,6 +30,27 @@ def print_table(
     for row in rows:
         table.add_row(*(_text(cell) for cell in row))
     # Without markup, which would drop '[cls]' from a cell.
+    console = Console(markup=False, emoji=False, highlight=False)
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_FILES
+    console.print(table)
+
+
+def print_texts(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """Print a table of texts, all to the left; long ones are folded.
+
+    Args:
+        title (str): Line above the table.
+        header (Sequence[str]): Name of each column.
+        rows (Iterable[Sequence[str]]): Cells of each row.
+    """
+    table = Table(title=title, title_justify='left', box=box.SIMPLE_HEAD)
+    for number, name in enumerate(header):
+        table.add_column(name, overflow='fold', no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*row)
     console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         console.width = _WIDTH_OF_FILES

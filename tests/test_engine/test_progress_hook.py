@@ -10,6 +10,7 @@ import pytest
 from mmengine.runner import IterBasedTrainLoop
 
 from mmbam.engine.hooks import ProgressHook
+from mmbam.engine.hooks.health import Health
 
 
 def run(hook, iters=10, epochs=2, loop=None):
@@ -31,6 +32,16 @@ def test_plain_lines_where_there_is_no_terminal():
     assert lines[0].startswith('Epoch 1/2, loss 1.500, 20 %')
     assert lines[-1].startswith('Epoch 2/2, loss 1.500, 100 %')
     assert lines[-1].endswith('0 s left')
+
+
+def test_entropies_and_their_meaning_are_shown_if_asked_for(monkeypatch):
+    health = Health(2.25, 3.5, 2.5, uniform=4.0, word='healthy')
+    monkeypatch.setattr(
+        'mmbam.engine.hooks.progress_hook.run_health', lambda runner: health
+    )
+    with mock.patch('sys.stdout', io.StringIO()) as printed:
+        run(ProgressHook(lines=1, health=True))
+    assert 'loss 2.250, A 3.50, B 2.50: healthy, 100 %' in printed.getvalue()
 
 
 def test_steps_are_counted_where_there_are_no_epochs():

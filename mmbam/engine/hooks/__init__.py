@@ -4,6 +4,7 @@ from .checkpoint_hook import CheckpointHook
 from .knn_hook import KNNHook
 from .localize_hook import LocalizeHook
 from .monitor_hook import MonitorHook
+from .page_hook import PageHook
 from .pretrained_hook import PretrainedBackboneHook
 from .progress_hook import ProgressHook
 from .seed_by_epoch_hook import SeedByEpochHook
@@ -14,6 +15,7 @@ __all__ = [
     'KNNHook',
     'LocalizeHook',
     'MonitorHook',
+    'PageHook',
     'PretrainedBackboneHook',
     'ProgressHook',
     'SeedByEpochHook',

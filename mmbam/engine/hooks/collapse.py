@@ -130,6 +130,23 @@ class CollapseAlarm:
         )
 
 
+def health(signs: Signs, lead: float) -> str:
+    """Say in words what the curves of a run mean at the moment.
+
+    Args:
+        signs (Signs): The health signs.
+        lead (float): Nats by which the loss is below that of an A that says the same
+            of all images.
+
+    Returns:
+        str: ``'healthy'``; ``'not learning yet'``, as at the start of every run; or
+        ``'no signal'``, which raises the alarm if it lasts.
+    """
+    if find_sign(signs) is not None:
+        return 'no signal'
+    return 'healthy' if lead > 0 else 'not learning yet'
+
+
 def find_sign(signs: Signs) -> str | None:
     """The sign of a dead run (a key of ``CollapseAlarm.SIGNS``) that is there, if any.
 

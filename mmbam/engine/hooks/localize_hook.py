@@ -124,6 +124,11 @@ class LocalizeHook(Hook):
         """Keep the boxes until training knows whether it is resumed."""
         self._loaded = checkpoint.get(KEY)
 
+    @property
+    def boxes(self) -> torch.Tensor | None:
+        """The boxes of all images, or None while crops are random."""
+        return self._table.read() if self._localized else None
+
     def _restore(self, loaded: dict) -> None:
         if list(loaded['lengths']) != self._images.lengths:
             raise InputError(

@@ -23,6 +23,8 @@ from mmbam.utils.model import unwrap
 from .collapse import LOOK_EVERY, CollapseAlarm, Signs
 from .healthy import HealthyCheckpoint
 
+# Entry of the message hub that lists dict(iter, message); it survives a resume.
+ALARMS = 'mmbam_alarms'
 # Rows of latents whose effective rank is computed.
 SAMPLES = 1024
 # Steps in a row that a loss scaler may skip while it looks for its scale.
@@ -231,6 +233,9 @@ class MonitorHook(Hook):
                 place = f'custom_hooks.{kinds.index(type(self).__name__)}.on_collapse'
             message += f' To go on regardless: --cfg-options {place}=warn.'
         runner.logger.error(message)
+        alarms = runner.message_hub.get_info(ALARMS, [])
+        entry = dict(iter=runner.iter + 1, message=message)
+        runner.message_hub.update_info(ALARMS, [*alarms, entry])
         if stop:
             raise TrainingCollapsed(message)
 

@@ -13,6 +13,8 @@ from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
 from mmbam.utils.progress import Progress
 
+from .health import run_health
+
 
 @HOOKS.register_module()
 class ProgressHook(Hook):
@@ -23,14 +25,17 @@ class ProgressHook(Hook):
 
     Args:
         lines (int): Number of plain lines over the whole run. Defaults to 20.
+        health (bool): Whether to show means of loss and entropies over 20 steps, and
+            what they mean, in place of the last loss. Defaults to False.
     """
 
     priority = 'VERY_LOW'  # after all other hooks, to include their time
 
-    def __init__(self, lines: int = 20) -> None:
+    def __init__(self, lines: int = 20, health: bool = False) -> None:
         if lines < 1:
             raise InputError(f'ProgressHook: lines must be at least 1, got {lines}.')
         self.lines = lines
+        self.health = health
         self._file = sys.stdout  # even if stdout is redirected later
         self._progress: Progress | None = None
 
@@ -56,7 +61,11 @@ class ProgressHook(Hook):
         text = f'Epoch {runner.epoch + 1}/{runner.max_epochs}'
         if isinstance(runner.train_loop, IterBasedTrainLoop):
             text = f'Step {runner.iter + 1}/{runner.max_iters}'
-        self._progress.advance(text=f'{text}, loss {loss:.3f}')
+        now = run_health(runner) if self.health else None
+        text = f'{text}, loss {loss if now is None else now.loss:.3f}'
+        if now is not None:
+            text += f', A {now.entropy_a:.2f}, B {now.entropy_b:.2f}: {now.word}'
+        self._progress.advance(text=text)
 
     def after_train(self, runner: Runner) -> None:
         """Leave the finished bar on the screen."""

@@ -1,0 +1,154 @@
+"""Pre-train a network on a folder of images, with settings derived from both."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from pathlib import Path
+
+from mmengine.registry import init_default_scope
+from torch.cuda import device_count, is_available
+
+from mmbam.engine import launch
+from mmbam.engine.hooks.page_hook import PAGE
+from mmbam.recipes.derive import Recipe, Wishes, derive
+from mmbam.recipes.folder import measure
+from mmbam.recipes.networks import NAMES
+from mmbam.recipes.run import pretrain, result
+from mmbam.utils.config import Options, read_config
+from mmbam.utils.errors import InputError
+from mmbam.utils.tables import print_texts
+
+from .devices import add_devices_argument
+
+#: mmengine's runner joins the group of ranks.
+JOIN = False
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        'images', metavar='IMAGES', help='folder of images; sub-folders are searched'
+    )
+    parser.add_argument(
+        '--model',
+        default='resnet18',
+        help=f'network: {", ".join(NAMES)}, or timm:NAME',
+    )
+    parser.add_argument(
+        '--epochs', type=int, default=100, help='times through all images'
+    )
+    parser.add_argument(
+        '--batch-size',
+        type=int,
+        help='images in a batch of all devices [256, fewer for small folders]',
+    )
+    add_devices_argument(parser)
+    parser.add_argument(
+        '--out', metavar='DIR', help='folder of the run [runs/<IMAGES>-<model>]'
+    )
+    parser.add_argument('--init', metavar='FILE', help='weights to start from')
+    parser.add_argument(
+        '--teacher', metavar='MODEL', help='network of a frozen teacher to learn from'
+    )
+    parser.add_argument(
+        '--teacher-checkpoint', metavar='FILE', help='weights of the teacher'
+    )
+    parser.add_argument(
+        '--labelled',
+        metavar='DIR',
+        help='class folders (or train and val of them) for k-NN accuracy on the way',
+    )
+    parser.add_argument(
+        '--resume', action='store_true', help='go on with the run in --out'
+    )
+    parser.add_argument(
+        '--dry-run', action='store_true', help='only show what would be derived'
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=Options,
+        default={},
+        metavar='KEY=VALUE',
+        help='settings of the derived config to change',
+    )
+
+
+def run(args: argparse.Namespace) -> dict[str, str]:
+    # main() has started the processes.
+    launcher = 'none' if args.devices is None else 'pytorch'
+    launch.set_rank(launcher, 0)
+    init_default_scope('mmpretrain')
+    cfg, rows = plan(args)
+    first = os.environ.get('RANK', '0') == '0'
+    if first:
+        title = f'Pre-training {args.model} on {args.images}'
+        print_texts(title, ('what', 'value', 'why'), rows)
+    if args.dry_run:
+        return dict(out=cfg.work_dir, config='', page='', checkpoint='')
+    if first:
+        print(f'The page to watch is {os.path.join(cfg.work_dir, PAGE)}.', flush=True)
+    outcome = result(pretrain(cfg, args.resume, launcher))
+    if first:
+        summarize(outcome, args)
+    return outcome
+
+
+def out_of(args: argparse.Namespace) -> str:
+    """The folder of the run."""
+    name = f'{Path(args.images).resolve().name}-{args.model}'
+    return args.out or os.path.join('runs', re.sub(r'[^\w.-]+', '-', name))
+
+
+def plan(args: argparse.Namespace) -> Recipe:
+    """Look at the images, and derive the config."""
+    gpu = is_available()
+    if gpu and (args.devices or 1) > device_count():
+        raise InputError(
+            f'--devices {args.devices} is more than the {device_count()} GPUs of this '
+            'machine.'
+        )
+    nodes = int(os.environ.get('NNODES') or 1)
+    wishes = Wishes(
+        args.model,
+        out_of(args),
+        epochs=args.epochs,
+        batch_size=args.batch_size,
+        devices=(args.devices or 1) * nodes,
+        gpu=gpu,
+        cores=_cores() * nodes,
+        init=args.init,
+        teacher=args.teacher,
+        teacher_checkpoint=args.teacher_checkpoint,
+        labelled=args.labelled,
+        options=dict(args.cfg_options),
+    )
+    return derive(measure(args.images), wishes)
+
+
+def _cores() -> int:
+    if hasattr(os, 'sched_getaffinity'):  # on Linux: those that this process may use
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def summarize(outcome: dict[str, str], args: argparse.Namespace) -> None:
+    """Say where everything is, and what to type next."""
+    config, checkpoint = outcome['config'], outcome['checkpoint']
+    more = '' if args.devices is None else f' --devices {args.devices}'
+    pipeline = read_config(config).train_dataloader.dataset.pipeline
+    size = next(step.views[0].size for step in pipeline if 'views' in step)
+    lines = [
+        '',
+        f'Done. The weights are in {checkpoint}.',
+        f'Page:            {outcome["page"]}',
+        'What you may type next:',
+        f'  accuracy       mmbam knn {config} {checkpoint}'
+        + ('' if args.labelled else f' --size {size} --train DIR --test DIR'),
+        f'  other formats  mmbam convert {checkpoint} backbone.pth --to timm',
+        f'  attention      mmbam draw attention {config} {checkpoint} {args.images}',
+        f'  after a stop   mmbam pretrain {args.images} --out {outcome["out"]}'
+        f'{more} --resume (and the other arguments of this run)',
+    ]
+    print('\n'.join(lines))

@@ -1,0 +1,160 @@
+"""Networks by the names that ``--model`` takes."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.registry import MODELS
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from mmbam.models.backbones.anatomy import embedding_width, has_cls_token, patch_size
+from mmbam.utils.config import build_errors
+from mmbam.utils.errors import InputError, input_errors
+
+from .numbers import SMALL_VIEW
+
+TIMM = 'timm:'
+#: Archs of the ViTs: MoCo v3's, whose ViT-S has 12 heads, and DeiT's ViT-Ti.
+VITS = {
+    'vit-ti16': dict(
+        embed_dims=192, num_layers=12, num_heads=3, feedforward_channels=768
+    ),
+    'vit-s16': 'mocov3-small',
+    'vit-b16': 'base',
+}
+RESNETS = {'resnet18': 18, 'resnet50': 50}
+NAMES = (*RESNETS, *VITS, 'caformer-m36')
+
+
+@dataclass
+class Network:
+    """A backbone, and what a recipe must know of it.
+
+    Args:
+        config (dict): Config of the backbone.
+        width (int): Width of the embedding.
+        patch (int): Side of the patches in pixels, 1 without patches.
+        batch_norm (bool): Whether it has batch norm.
+        cls_token (bool): Whether it has a [cls] token.
+    """
+
+    config: dict
+    width: int
+    patch: int
+    batch_norm: bool
+    cls_token: bool
+
+    @property
+    def is_resnet(self) -> bool:
+        """Whether it is a ResNet, which the paper trains in another way."""
+        return str(self.config['type']).rpartition('.')[2].startswith('ResNet')
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is none of :data:`NAMES` and no network of timm."""
+    if name in NAMES:
+        return
+    if name.startswith(TIMM):
+        import timm  # takes a second
+
+        wanted, known = name[len(TIMM) :], timm.list_models()
+        if wanted in known or wanted in timm.list_pretrained():
+            return
+        near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
+        hint = f', but it has {", ".join(near)}' if near else ''
+        raise InputError(f'timm has no network {wanted!r}{hint}.')
+    import timm
+
+    bare = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.6)
+    near = [*bare] + [
+        TIMM + other
+        for other in difflib.get_close_matches(name, timm.list_models(), n=3)
+    ]
+    hint = f' Did you mean {" or ".join(near)}?' if near else ''
+    raise InputError(
+        f'The model must be one of {", ".join(NAMES)}, or {TIMM}NAME for a network of '
+        f'timm, but got {name!r}.{hint}'
+    )
+
+
+def patch_of(name: str) -> int:
+    """Side of the patches that a network cuts its images into, 1 without patches."""
+    if name in VITS:
+        return 16
+    return _facts_of_timm(name[len(TIMM) :])[1] if name.startswith(TIMM) else 1
+
+
+def build_network(name: str, size: int, options: Mapping[str, Any] = {}) -> Network:  # noqa: B006
+    """Build a backbone for views of a size, to ask it what a recipe must know.
+
+    Args:
+        name (str): One of :data:`NAMES`, or ``timm:NAME``.
+        size (int): Height and width of the global views.
+        options (Mapping): Changes by keys such as ``model.backbone.base_channels``.
+    """
+    cfg = Config(dict(model=dict(backbone=_config(name, size))))
+    prefix = 'model.backbone.'
+    own = {key: value for key, value in options.items() if key.startswith(prefix)}
+    cfg.merge_from_dict(own)
+    config = cfg.to_dict()['model']['backbone']
+    network = _build(config)
+    with input_errors(of=name):
+        width = embedding_width(network, size)
+    return Network(
+        config,
+        width,
+        patch_size(network),
+        any(isinstance(module, _BatchNorm) for module in network.modules()),
+        has_cls_token(network),
+    )
+
+
+def _config(name: str, size: int) -> dict:
+    if name in RESNETS:
+        config = dict(
+            type='mmpretrain.ResNet',
+            depth=RESNETS[name],
+            # Blocks that start as the identity need a longer run.
+            zero_init_residual=False,
+        )
+        if size <= SMALL_VIEW:
+            config['type'] = 'mmpretrain.ResNet_CIFAR'
+        return config
+    if name in VITS:
+        return dict(
+            type='mmbam.ClsViT',
+            arch=VITS[name],
+            img_size=size,
+            patch_size=16,
+            stop_grad_conv1=True,
+            out_type='cls_token',
+        )
+    if name == 'caformer-m36':
+        return dict(type='mmbam.CAFormer', arch='m36')
+    wanted = name[len(TIMM) :]
+    options, _ = _facts_of_timm(wanted)
+    return dict(type='mmpretrain.TIMMBackbone', model_name=wanted, **options)
+
+
+@functools.lru_cache(maxsize=4)
+def _facts_of_timm(name: str) -> tuple[dict, int]:
+    """Arguments that a network of timm needs, and the side of its patches."""
+    config = dict(type='mmpretrain.TIMMBackbone', model_name=name)
+    # ViTs of timm take images of one size, unless told otherwise.
+    options = dict(dynamic_img_size=True)
+    try:
+        network = MODELS.build(dict(config, **options))
+    except TypeError:
+        options, network = {}, _build(config)
+    return options, patch_size(network)
+
+
+def _build(config: dict) -> nn.Module:
+    with build_errors(), input_errors((ValueError, RuntimeError)):
+        return MODELS.build(config)

@@ -1,0 +1,189 @@
+"""`mmbam pretrain`: one line from a folder to weights, and the same by its config."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from mmbam.checkpoints import load_training_checkpoint
+from mmbam.cli import pretrain
+from mmbam.engine import launch, work_dir
+from mmbam.engine.hooks import PageHook
+from mmbam.engine.resuming import set_reliable
+from mmbam.utils.errors import InputError
+from tests.helpers.folders import write_photos
+from tests.helpers.run import ROOT
+
+THIN = [
+    '--cfg-options',
+    'model.backbone.base_channels=4',
+    'model.backbone.stem_channels=4',
+    'model.neck.hid_channels=16',
+    'model.neck.out_channels=16',
+    'train_dataloader.num_workers=0',
+    'train_dataloader.persistent_workers=False',
+]
+
+
+@pytest.fixture(scope='module')
+def photos(tmp_path_factory) -> Path:
+    folder = write_photos(tmp_path_factory.mktemp('pretrain') / 'photos')
+    (folder / 'a' / 'broken.jpg').write_bytes(b'\xff\xd8\xff broken')
+    return folder
+
+
+@pytest.fixture(scope='module')
+def labelled(tmp_path_factory) -> Path:
+    return write_photos(tmp_path_factory.mktemp('pretrain') / 'labelled')
+
+
+def command(*words: object, options: bool = True) -> dict[str, str]:
+    parser = argparse.ArgumentParser()
+    pretrain.add_arguments(parser)
+    outcome = pretrain.run(parser.parse_args([*map(str, words), *THIN * options]))
+    work_dir._held.clear()  # as at the end of the process
+    return outcome
+
+
+def weights(checkpoint: str | Path) -> dict[str, torch.Tensor]:
+    return load_training_checkpoint(checkpoint)['state_dict']
+
+
+def assert_equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
+    assert a.keys() == b.keys()
+    for name, value in a.items():
+        assert torch.equal(value, b[name]), name
+
+
+@pytest.fixture(scope='module')
+def done(photos, labelled, tmp_path_factory):
+    """A run of two epochs, and what it printed."""
+    out = tmp_path_factory.mktemp('runs') / 'photos'
+    with pytest.MonkeyPatch.context() as patch:
+        lines: list[str] = []
+        patch.setattr(
+            'builtins.print', lambda *words, **_: lines.append(' '.join(words))
+        )
+        words = (photos, '--epochs', 2, '--batch-size', 8, '--out', out)
+        outcome = command(*words, '--labelled', labelled)
+    return outcome, '\n'.join(lines), words
+
+
+def test_one_line_gives_weights_a_config_and_a_page(done):
+    outcome, _, _ = done
+    assert outcome['checkpoint'].endswith('epoch_2.pth')
+    assert all(Path(outcome[key]).exists() for key in outcome)
+    state = weights(outcome['checkpoint'])
+    assert all(value.isfinite().all() for value in state.values())
+
+
+def test_the_summary_says_what_to_type_next(done):
+    outcome, printed, _ = done
+    assert f'mmbam knn {outcome["config"]} {outcome["checkpoint"]}' in printed
+    assert f'mmbam convert {outcome["checkpoint"]}' in printed
+    assert '--resume' in printed
+
+
+def test_the_page_shows_the_run(done):
+    page = Path(done[0]['page']).read_text(encoding='utf-8')
+    assert 'The run is complete: 4 of 4 steps' in page
+    assert page.count('<img') == 3  # curves, neighbours, views
+    assert 'could not be drawn' not in page
+    assert 'of 4 test images' in page
+
+
+def test_the_config_alone_gives_the_same_weights_to_the_bit(done, tmp_path):
+    outcome = done[0]
+    cfg = launch.load_config(outcome['config'], str(tmp_path / 'again'))
+    assert '_base_' not in Path(outcome['config']).read_text()
+    set_reliable(cfg)
+    launch.train(launch.build_runner(cfg))
+    again = weights(tmp_path / 'again' / 'epoch_2.pth')
+    assert_equal(weights(outcome['checkpoint']), again)
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_weights(
+    done, photos, labelled, tmp_path, monkeypatch
+):
+    out = tmp_path / 'stopped'
+    words = (photos, *done[2][1:5], '--out', out, '--labelled', labelled)
+
+    class Crash(Exception):
+        pass
+
+    def crash(self, runner):
+        if runner.epoch == 1:
+            raise Crash
+
+    with monkeypatch.context() as patch, pytest.raises(Crash):
+        patch.setattr(PageHook, 'before_train_epoch', crash)
+        command(*words)
+    work_dir._held.clear()
+    before = (out / 'config.py').read_text()
+    outcome = command(*words, '--resume')
+    assert_equal(weights(done[0]['checkpoint']), weights(outcome['checkpoint']))
+    # mmengine writes `resume = True` into it: another start would go on, too.
+    assert (out / 'config.py').read_text() == before
+
+
+def test_a_folder_in_use_is_refused(done, labelled):
+    with pytest.raises(InputError, match='is not empty: go on .* --resume'):
+        command(*done[2])
+    words = [3 if word == 2 else word for word in done[2]]
+    with pytest.raises(InputError, match='max_epochs=2, but these arguments give 3'):
+        command(*words, '--labelled', labelled, '--resume')
+
+
+def test_a_dry_run_writes_nothing(photos, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = command(photos, '--dry-run')
+    assert outcome['out'] == 'runs/photos-resnet18'
+    assert list(tmp_path.iterdir()) == []
+    assert 'no larger than the images' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    'words, match',
+    [
+        (['missing'], 'missing. does not exist'),
+        (['{}', '--epochs', 0], 'epochs must be at least 1'),
+        (['{}', '--model', 'resnet8'], 'must be one of resnet18, .* timm:NAME'),
+        (['{}', '--batch-size', 900], 'number of images, 21, but got 900'),
+        (['{}', '--labelled', 'missing'], 'no folder'),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(
+    photos, tmp_path, monkeypatch, words, match
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=match):
+        command(*(str(word).format(photos) for word in words))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (ROOT / 'mmbam' / 'engine' / 'torchrun.py').is_file(),
+    reason='needs mmbam.engine.torchrun',
+)
+def test_two_devices_train_together(photos, tmp_path):
+    words = [photos, '--epochs', 1, '--batch-size', 8, '--out', tmp_path / 'out']
+    done = subprocess.run(
+        [sys.executable, '-m', 'mmbam', 'pretrain', *map(str, words)]
+        + ['--devices', '2', *THIN],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / 'out' / 'epoch_1.pth').is_file()
+    assert 'What you may type next' in done.stdout
+    log = next((tmp_path / 'out').glob('*/vis_data/scalars.json'))
+    assert json.loads(log.read_text().splitlines()[-1])['step'] == 2
