@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> list[Path]:
     for file in files[: args.num]:
         # The folders and the suffix keep images of the same name apart.
         out = args.out / file.relative_to(root).with_name(f'{file.name}.png')
-        out.parent.mkdir(parents=True, exist_ok=True)
         gaze = look_at(file)
+        out.parent.mkdir(parents=True, exist_ok=True)
         draw_attention([gaze], out, title_of(gaze, args.checkpoint))
         print(f'Wrote {out}')
         drawn.append(out)

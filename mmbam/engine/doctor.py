@@ -129,7 +129,7 @@ def who_waits(loading: float, step: float, workers: int, images: int) -> Finding
 
 def loading_help(workers: int | None = None) -> str:
     """What usually makes loading faster."""
-    if workers is not None and workers < cores():
+    if workers is None or workers < cores():
         first = f'train_dataloader.num_workers={cores()}, the number of cores'
     else:
         first = 'more CPU cores'
