@@ -222,8 +222,9 @@ def describe_run(runner: Runner) -> dict[str, str]:
 
 UNIFORM = 'mmbam_uniform_entropy'
 CURVES = (
-    'B, the balanced target, should stay below A, and both should fall slowly together '
-    'with the loss. If A and B stay at the dashed line, nothing is learned.'
+    'B, the balanced target, should stay below A, and the loss should fall below the '
+    'dashed line. In long runs both entropies fall slowly. If A and B stay at the '
+    'dashed line, nothing is learned.'
 )
 NEIGHBOURS_CAPTION = (
     'Images of the folder, and those whose features are most alike by the present '

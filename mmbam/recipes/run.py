@@ -108,6 +108,7 @@ def pretrain(cfg: Config, resume: bool = False, launcher: str = 'none') -> Path:
     Returns:
         Path: The config file.
     """
+    check_config(cfg)  # before anything is written
     resume = resume or was_restarted()
     if os.environ.get('RANK', '0') == '0' or launcher == 'none':
         path = prepare(cfg, resume)

@@ -156,6 +156,7 @@ def test_a_dry_run_writes_nothing(photos, tmp_path, capsys, monkeypatch):
         (['{}', '--model', 'resnet8'], 'must be one of resnet18, .* timm:NAME'),
         (['{}', '--batch-size', 900], 'number of images, 21, but got 900'),
         (['{}', '--labelled', 'missing'], 'no folder'),
+        (['{}', '--cfg-options', 'randomness.seed=-1'], 'randomness.seed must be'),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_written(
