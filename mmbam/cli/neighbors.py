@@ -18,6 +18,9 @@ from mmbam.visualization.neighbors import NeighborPage
 
 from .images import ImagesAndNetwork, add_image_arguments
 
+#: What to say after Ctrl-C.
+STOPPED = 'Stopped. The same command goes on where it stopped.'
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_image_arguments(parser)
