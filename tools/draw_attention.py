@@ -10,7 +10,8 @@ from pathlib import Path
 
 from mmbam.cli.common import run_command
 from mmbam.cli.network import add_network_arguments, load_network
-from mmbam.datasets.images import find_images, read_image
+from mmbam.datasets.finding import find_images
+from mmbam.datasets.images import read_image
 from mmbam.visualization.attention import Gaze, draw_attention, look
 
 IN_ONE_PICTURE = 8

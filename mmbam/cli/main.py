@@ -10,6 +10,7 @@ from importlib import import_module
 # add_arguments(parser) and run(args); only that of the verb in use is imported.
 VERBS = {
     'knn': 'accuracy of nearest neighbours on frozen features',
+    'pack': 'pack a folder of images into shards that are read fast',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module
 # is `draw_attention`.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import mmbam
+from mmbam.datasets.folder import dataset_of
 from mmbam.datasets.splits import balanced_split
 from mmbam.evaluation.frozen import class_folders, plain_pipeline
 from mmbam.evaluation.loaders import build_dataset
@@ -125,11 +126,7 @@ class Settings:
             pretrain = {k: v for k, v in train.items() if k != 'pipeline'}
         else:
             train, test = _split(self.labelled, pipeline)
-            if not Path(self.data).is_dir():
-                raise InputError(f'There is no folder {self.data!r}.')
-            pretrain = dict(
-                type='mmpretrain.CustomDataset', data_root=self.data, with_label=False
-            )
+            pretrain = dataset_of(self.data)
         return dict(pretrain=pretrain, train=train, test=test)
 
 

@@ -1,9 +1,8 @@
-"""Image files: find them, read them, decode them."""
+"""Image files: read them, decode them."""
 
 from __future__ import annotations
 
 import io
-import logging
 import os
 import stat
 from pathlib import Path
@@ -11,12 +10,10 @@ from typing import Any
 
 import cv2
 import numpy as np
-from mmengine.logging import print_log
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from mmbam.utils.errors import InputError
-
-SUFFIXES = ('.jpg', '.jpeg', '.png', '.bmp', '.webp', '.tif', '.tiff', '.gif', '.ppm')
+from mmbam.utils.files import printable
 
 #: Number of pixels above which an image is refused before it is decoded. A file of
 #: 100 kB can claim a billion, which take 3 GB.
@@ -27,37 +24,6 @@ _JPEG, _PNG = b'\xff\xd8\xff', b'\x89PNG\r\n'
 _COMPLETE = ((_JPEG, b'\xff\xd9'), (_PNG, b'IEND\xaeB`\x82'))
 #: Markers of a JPEG's segments that hold its height and width.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-
-
-def find_images(path: str | Path) -> list[Path]:
-    """Find the image at a path, or all images in a folder and its sub-folders.
-
-    Args:
-        path (str | Path): An image with any name, or a folder, in which files with one
-            of :data:`SUFFIXES` count as images.
-
-    Returns:
-        list[Path]: Sorted paths, at least one.
-    """
-    path = Path(path)
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        raise InputError(f'There is no image or folder {str(path)!r}.')
-    named = [file for file in path.rglob('*') if file.suffix.lower() in SUFFIXES]
-    found = sorted(file for file in named if file.is_file())
-    others = sorted(str(f) for f in named if not f.is_file() and not f.is_dir())
-    if others:
-        print_log(
-            f'Passed over {len(others)} that are no regular files: {", ".join(others)}',
-            'current',
-            logging.WARNING,
-        )
-    if not found:
-        raise InputError(
-            f'The folder {str(path)!r} holds no images ({", ".join(SUFFIXES)}).'
-        )
-    return found
 
 
 def require_regular(path: str | Path) -> None:
@@ -85,9 +51,9 @@ def read_image(path: str | Path, max_pixels: int = MAX_PIXELS) -> np.ndarray:
         require_regular(path)
         return decode(Path(path).read_bytes(), max_pixels)[..., ::-1]
     except FileNotFoundError:
-        raise InputError(f'There is no image {str(path)!r}.') from None
+        raise InputError(f'There is no image {printable(path)!r}.') from None
     except Exception as error:  # decoders raise errors of many types
-        raise InputError(f'{str(path)!r} cannot be read: {error}.') from error
+        raise InputError(f'{printable(path)!r} cannot be read: {error}.') from error
 
 
 def open_image(file: str | Path | io.BytesIO, max_pixels: int = MAX_PIXELS) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from mmcv.transforms import BaseTransform
 from mmengine import fileio
@@ -24,6 +26,8 @@ class LoadImage(BaseTransform):
     **Required Keys:**
 
     - img_path
+    - img_bytes (optional): content of the file, or a function that reads it, as of
+      :class:`mmbam.ShardDataset`; it is taken out
 
     **Added Keys:**
 
@@ -60,9 +64,7 @@ class LoadImage(BaseTransform):
         """Load ``results['img_path']``."""
         path = results['img_path']
         try:
-            if self.backend_args is None and '://' not in str(path):
-                require_regular(path)  # or reading it might never end
-            content = fileio.get(path, backend_args=self.backend_args)
+            content = self._read(path, results.pop('img_bytes', None))
             img = decode(content, self.max_pixels)
         except Exception as error:  # decoders and file backends raise many types
             self.errors.add(str(path), error)
@@ -76,6 +78,13 @@ class LoadImage(BaseTransform):
         results['img'] = img
         results['img_shape'] = results['ori_shape'] = img.shape[:2]
         return results
+
+    def _read(self, path: str, given: bytes | Callable[[], bytes] | None) -> bytes:
+        if given is not None:
+            return given() if callable(given) else given
+        if self.backend_args is None and '://' not in str(path):
+            require_regular(path)  # or reading it might never end
+        return fileio.get(path, backend_args=self.backend_args)
 
     def __repr__(self) -> str:
         return (
