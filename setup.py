@@ -61,6 +61,13 @@ setup(
             'ftfy',
             'regex',
         ],
-        'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
+        'tests': [
+            'import-linter',
+            'mypy',
+            'pytest',
+            'pytest-xdist',
+            'ruff',
+            'webdataset',
+        ],
     },
 )

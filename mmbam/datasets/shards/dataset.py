@@ -54,7 +54,7 @@ class ShardDataset(BaseDataset):
 
     def load_data_list(self) -> Samples:
         """Open the index."""
-        place = self.img_prefix
+        place = self.img_prefix.rstrip('/') or '/'  # one shard is no folder
         index = open_index(place)
         without = f' (ignored: {index.without_image:,} samples without an image)'
         shards = 'shard' if len(index.shards) == 1 else 'shards'
@@ -95,15 +95,15 @@ class Samples(Sequence):
     """Descriptions of samples, each made when it is asked for.
 
     Args:
-        index (ShardIndex): Where the images lie.
+        source (ShardIndex): Where the images lie.
         numbers (np.ndarray): Numbers of the samples in the index.
         with_label (bool): Whether they have labels.
     """
 
     def __init__(
-        self, index: ShardIndex, numbers: np.ndarray, with_label: bool
+        self, source: ShardIndex, numbers: np.ndarray, with_label: bool
     ) -> None:
-        self.index, self.numbers, self.with_label = index, numbers, with_label
+        self.source, self.numbers, self.with_label = source, numbers, with_label
 
     def __deepcopy__(self, memo: dict) -> Samples:  # nothing in it changes
         return self
@@ -114,20 +114,20 @@ class Samples(Sequence):
     def __getitem__(self, place: Any) -> Any:
         number = int(self.numbers[place])
         sample = dict(
-            img_path=self.index.name(number),
+            img_path=self.source.name(number),
             # Read by LoadImage, which knows what to do if that fails.
-            img_bytes=partial(self.index.read, number),
+            img_bytes=partial(self.source.read, number),
         )
         if self.with_label:
-            sample['gt_label'] = int(self.index.labels[number])
+            sample['gt_label'] = int(self.source.labels[number])
         return sample
 
     @property
     def labels(self) -> np.ndarray:
         """Label of each sample."""
-        return self.index.labels[self.numbers].astype(np.int64)
+        return self.source.labels[self.numbers].astype(np.int64)
 
     def subset(self, places: Sequence[int]) -> Samples:
         """Return the samples at some places."""
         numbers = self.numbers[np.asarray(places, dtype=np.int64)]
-        return Samples(self.index, numbers, self.with_label)
+        return Samples(self.source, numbers, self.with_label)

@@ -53,7 +53,7 @@ class ShardIndex:
         with open(self.path, 'rb') as file:
             header = json.loads(file.readline())
             start = file.tell()
-        if header.get('version') != _VERSION:
+        if not isinstance(header, dict) or header.get('version') != _VERSION:
             raise ValueError('this is no index of shards')
         self.shards = {name: size for name, size in header['shards']}
         self.classes: list[str] | None = header['classes']
@@ -61,7 +61,8 @@ class ShardIndex:
         number, names = header['samples'], header['names']
         if os.path.getsize(self.path) != start + number * _RECORD.itemsize + names:
             raise ValueError('this index of shards is not complete')
-        self._names = self._records = np.empty(0, np.uint8)
+        self._records: Any = np.empty(0, _RECORD)
+        self._names: Any = b''
         if number:
             self._records = np.memmap(self.path, _RECORD, 'r', start, (number,))
             place = start + number * _RECORD.itemsize
@@ -205,7 +206,7 @@ def build_index(folder: str | Path, names: list[str], place: str | Path) -> None
             )
     with written(place) as part, open(part, 'wb') as file:
         file.write(json.dumps(header).encode() + b'\n')
-        file.write(memoryview(records).cast('B'))
+        file.write(records.tobytes())
         for listing in listings:
             file.write(b''.join(listing.names))
 

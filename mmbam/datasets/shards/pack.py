@@ -92,7 +92,8 @@ def _pack(
     # Left out before an interruption: why is found out again.
     missing = [number for number in range(first) if number not in done]
     again = _Shrunk(images, names, missing, settings)
-    failed = {number: reason for number, _, _, reason in again if reason}
+    retried = (again[place] for place in range(len(again)))
+    failed = {number: reason for number, _, _, reason in retried if reason}
     for number in set(missing) - set(failed):
         failed[number] = 'it could not be read at first'
     shrunk = _Shrunk(images, names, range(first, len(names)), settings)
