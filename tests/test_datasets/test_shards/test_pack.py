@@ -1,5 +1,6 @@
 """`mmbam pack`: every image once, in order, whatever happens in between."""
 
+import errno
 import hashlib
 import json
 import multiprocessing
@@ -19,7 +20,10 @@ from mmbam.datasets.shards import writer as writer_module
 from mmbam.datasets.shards.pack import pack_images
 from mmbam.datasets.shards.verify import verify_pack
 from mmbam.datasets.transforms import LoadImage
+from mmbam.evaluation.frozen import class_folders
+from mmbam.evaluation.loaders import build_dataset
 from mmbam.utils.errors import ExpectedError, InputError
+from mmbam.utils.files import locked
 
 SETTINGS = dict(short_side=24, shard_size=9000)
 
@@ -102,16 +106,6 @@ def test_shards_keep_to_their_size(whole):
     ]
     sums = {name: value for value, name in lines[:-1]}
     assert sums == {s.name: hashlib.sha256(s.read_bytes()).hexdigest() for s in shards}
-
-
-def test_names_of_folders_are_the_classes(images, tmp_path):
-    (tmp_path / 'images').mkdir()
-    for name in ('a', 'käse'):
-        (tmp_path / 'images' / name).symlink_to(images / name)
-    pack_images(tmp_path / 'images', tmp_path / 'out', workers=0, **SETTINGS)
-    dataset = ShardDataset(str(tmp_path / 'out'), with_label=True)
-    assert dataset.CLASSES == ('a', 'käse')
-    assert dataset.get_gt_labels().tolist() == [0] * 7 + [1] * 7
 
 
 @pytest.mark.parametrize('workers', [1, 3])
@@ -202,6 +196,57 @@ def test_an_unfinished_pack_is_not_trained_on(images, whole, tmp_path):
         ShardDataset(str(out))
     with pytest.raises(InputError, match='is not finished'):
         verify_pack(out)
+
+
+def test_a_full_disk_is_said_in_one_sentence(images, whole, tmp_path, monkeypatch):
+    def full(self, sample):
+        if len(sample) > 1024 and self.shards == 1:
+            self._file.write(sample[:700])
+            raise OSError(errno.ENOSPC, 'No space left on device')
+        return write(self, sample)
+
+    write = writer_module.ShardWriter._write
+    monkeypatch.setattr(writer_module.ShardWriter, '_write', full)
+    with pytest.raises(ExpectedError, match='No space left on device. Make room and'):
+        pack_images(images, tmp_path / 'out', workers=0, **SETTINGS)
+    monkeypatch.undo()
+    pack_images(images, tmp_path / 'out', workers=0, **SETTINGS)
+    assert content(tmp_path / 'out') == content(whole)
+
+
+def test_two_packs_do_not_write_to_one_place(images, tmp_path):
+    out = tmp_path / 'out'
+    out.mkdir()
+    holder = multiprocessing.get_context('fork').Process(
+        target=hold, args=(out / '.lock', tmp_path / 'held')
+    )
+    holder.start()
+    while not (tmp_path / 'held').exists():
+        time.sleep(0.01)
+    with pytest.raises(InputError, match='Another mmbam pack is writing to'):
+        pack_images(images, out, workers=0, **SETTINGS)
+    holder.kill()
+    holder.join()
+    pack_images(images, out, workers=0, **SETTINGS)
+
+
+def hold(path, mark):
+    with locked(path):
+        mark.touch()
+        time.sleep(600)
+
+
+def test_class_folders_of_the_evaluation_may_be_a_pack(images, tmp_path):
+    (tmp_path / 'images').mkdir()
+    for name in ('a', 'käse'):
+        (tmp_path / 'images' / name).symlink_to(images / name)
+    (tmp_path / 'out').mkdir()
+    pack_images(tmp_path / 'images', tmp_path / 'out', workers=0, **SETTINGS)
+    load = [dict(type='mmbam.LoadImage', max_errors=0)]
+    dataset = build_dataset(class_folders(tmp_path / 'out', load))
+    assert dataset.CLASSES == ('a', 'käse')
+    assert dataset.get_gt_labels().tolist() == [0] * 7 + [1] * 7
+    assert dataset[13]['gt_label'] == 1 and dataset[13]['img'].ndim == 3
 
 
 def test_no_image_can_be_read(tmp_path):
