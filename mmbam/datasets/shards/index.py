@@ -19,6 +19,7 @@ from mmbam.utils.errors import InputError
 from mmbam.utils.files import locked, printable, written
 from mmbam.utils.progress import with_progress
 
+from ..finding import SUFFIXES
 from .listing import Listing, list_shard
 from .tar import BLOCK, header_size
 
@@ -130,8 +131,22 @@ def find_shards(path: str | Path) -> list[str]:
 
 
 def is_shards(path: str | Path) -> bool:
-    """Whether a path is a folder of shards, or one shard."""
-    return os.path.isfile(os.path.join(path, PACK)) or bool(find_shards(path))
+    """Whether a path is a folder of shards, or one shard.
+
+    A folder that also holds images or folders is no folder of shards: the archive may
+    be the one that they came in.
+    """
+    if os.path.isfile(os.path.join(path, PACK)):
+        return True
+    if not find_shards(path):
+        return False
+    if os.path.isfile(path):
+        return True
+    with os.scandir(path) as entries:
+        shown = [entry for entry in entries if entry.name[0] != '.']
+    return not any(
+        entry.name.lower().endswith(SUFFIXES) or entry.is_dir() for entry in shown
+    )
 
 
 def open_index(path: str | Path) -> ShardIndex:

@@ -243,6 +243,22 @@ def test_a_shard_that_is_damaged_before_it_is_indexed(shards, caplog):
     assert_all_images(build(shards), range(1, 12))
 
 
+def test_an_archive_beside_images_is_no_shard(shards, tmp_path):
+    def kind(path):
+        return dataset_of(path)['type']
+
+    shard = shards / 'part-000.tar'
+    assert kind(shards) == kind(shard) == 'mmbam.ShardDataset'
+    (shards / '.hidden').mkdir()
+    (shards / 'notes.txt').touch()
+    assert kind(shards) == 'mmbam.ShardDataset'
+    (shards / 'train').mkdir()
+    assert kind(shards) == 'mmbam.FolderDataset'
+    (shards / 'train').rmdir()
+    (shards / 'a.JPG').touch()
+    assert kind(shards) == 'mmbam.FolderDataset'
+
+
 def test_no_shards_and_compressed_ones_are_refused(tmp_path, shards):
     with pytest.raises(InputError, match='is no shard and holds none'):
         ShardDataset(str(tmp_path / 'gone'))

@@ -18,6 +18,7 @@ from mmbam.datasets import ShardDataset
 from mmbam.datasets.images import decode
 from mmbam.datasets.shards import writer as writer_module
 from mmbam.datasets.shards.pack import pack_images
+from mmbam.datasets.shards.tar import members
 from mmbam.datasets.shards.verify import verify_pack
 from mmbam.datasets.transforms import LoadImage
 from mmbam.evaluation.frozen import class_folders
@@ -70,8 +71,8 @@ def test_a_pack_holds_every_image_that_can_be_read(images, whole):
     sample = iter(range(15))
     for shard in sorted(whole.glob('*.tar')):
         with tarfile.open(shard) as archive:
-            members = archive.getmembers()
-            for image, fields in zip(members[::2], members[1::2]):
+            found = archive.getmembers()
+            for image, fields in zip(found[::2], found[1::2]):
                 i = next(sample)
                 known = json.load(archive.extractfile(fields))
                 original = (images / good[i]).read_bytes()
@@ -151,6 +152,37 @@ def test_a_killed_pack_goes_on_to_the_same_bytes(
     (out / '.pack.json.7.part.json').touch()  # of a file that was being written
     pack_images(images, out, workers=0, **SETTINGS)
     assert content(out) == content(whole)
+
+
+@pytest.mark.parametrize('loss', ['hole', 'padding', 'fields', 'header'])
+def test_a_sample_that_did_not_reach_the_disk_is_written_again(
+    images, whole, tmp_path, monkeypatch, loss
+):
+    """A power failure may lose any block of what was written last."""
+    out = tmp_path / 'out'
+    monkeypatch.setattr(writer_module.ShardWriter, '_close_shard', stop)
+    with pytest.raises(Killed):
+        pack_images(images, out, workers=0, **SETTINGS)
+    monkeypatch.undo()
+    part = out / '.000000.tar.part'
+    with open(part, 'r+b') as file:
+        *_, image, fields = members(file.fileno())
+        assert fields.name == image.name.replace('.jpg', '.json')
+        if loss == 'hole':
+            file.seek(image.offset + image.size // 2)
+            file.write(bytes(9))
+        elif loss == 'padding':
+            file.truncate(fields.offset + fields.size + 3)
+        elif loss == 'fields':
+            file.truncate(fields.offset + fields.size - 3)
+        else:
+            file.truncate(fields.offset - 100)
+    pack_images(images, out, workers=0, **SETTINGS)
+    assert content(out) == content(whole)
+
+
+def stop(self):
+    raise Killed
 
 
 def test_a_process_that_is_killed_goes_on_to_the_same_bytes(images, whole, tmp_path):
