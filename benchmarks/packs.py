@@ -153,10 +153,10 @@ def make_members(folder: Path, members: int) -> None:
 
 
 def own_memory() -> float:
-    """Memory of this process alone, in MB."""
+    """Memory that this process wrote and shares with no other, in MB."""
     lines = Path('/proc/self/smaps_rollup').read_text().splitlines()
-    kilobytes = [int(line.split()[1]) for line in lines if line.startswith('Private')]
-    return sum(kilobytes) / 1024
+    (line,) = (line for line in lines if line.startswith('Private_Dirty'))
+    return int(line.split()[1]) / 1024
 
 
 def read_all(dataset: ShardDataset, seed: int, results) -> None:

@@ -49,7 +49,7 @@ class FolderDataset(CustomDataset):
         )
 
     def _find_samples(self) -> list:
-        folder = self.img_prefix
+        folder = self.img_prefix.rstrip('/') or '/'
         if '://' in folder:
             return super()._find_samples()
         names = list_images(folder)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import tarfile
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -94,6 +95,19 @@ def test_a_pack_holds_every_image_that_can_be_read(images, whole):
     lines = (whole / 'unreadable.txt').read_text().splitlines()
     assert [line.split('\t')[0] for line in lines] == ['a/03.png', 'käse/98.jpg']
     assert lines[0].endswith('ValueError: this is no image')
+
+
+def test_webdataset_reads_a_pack(whole):
+    webdataset = pytest.importorskip('webdataset', reason='not installed')
+    urls = sorted(str(path) for path in whole.glob('*.tar'))
+    ours = ShardDataset(str(whole), pipeline=[LoadImage(max_errors=0)])
+    samples = list(webdataset.WebDataset(urls, shardshuffle=False))
+    assert len(samples) == len(ours) == 15
+    for sample, info in zip(samples, ours):
+        fields = json.loads(sample['json'])
+        image = sample['jpg'] if 'jpg' in sample else sample['png']
+        assert zlib.crc32(image) == fields['crc32']
+        np.testing.assert_array_equal(decode(image), info['img'])
 
 
 def test_shards_keep_to_their_size(whole):
