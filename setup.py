@@ -68,6 +68,13 @@ setup(
         'bands': ['imagecodecs', 'pydicom>=3'],
         # For `mmbam embed --out FILE.parquet`.
         'parquet': ['pyarrow'],
-        'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
+        'tests': [
+            'import-linter',
+            'mypy',
+            'pytest',
+            'pytest-xdist',
+            'ruff',
+            'webdataset',
+        ],
     },
 )

@@ -13,6 +13,9 @@ MODELS = root.Registry(
     parent=root.MODELS,
     locations=['mmbam.models', 'mmbam.peers'],
 )
+DATASETS = root.Registry(
+    'dataset', scope='mmbam', parent=root.DATASETS, locations=['mmbam.datasets']
+)
 TRANSFORMS = root.Registry(
     'transform',
     scope='mmbam',

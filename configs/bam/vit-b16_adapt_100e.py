@@ -10,9 +10,8 @@ _base_ = './vit-b16_300e.py'
 train_dataloader = dict(
     dataset=dict(
         _delete_=True,
-        type='CustomDataset',
+        type='mmbam.FolderDataset',
         data_root='data/images',
-        with_label=False,
         pipeline=_base_.train_pipeline,
     )
 )

@@ -9,9 +9,8 @@ _base_ = './vit-s16_300e.py'
 train_dataloader = dict(
     dataset=dict(
         _delete_=True,
-        type='CustomDataset',
+        type='mmbam.FolderDataset',
         data_root='data/images',
-        with_label=False,
         pipeline=_base_.train_pipeline,
     )
 )

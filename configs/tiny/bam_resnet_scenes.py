@@ -49,9 +49,8 @@ train_pipeline = [
 train_dataloader = dict(
     dataset=dict(
         _delete_=True,
-        type='CustomDataset',
+        type='mmbam.FolderDataset',
         data_root=data_root,
-        with_label=False,
         pipeline=train_pipeline,
     )
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmbam.datasets.images import find_images
+from mmbam.datasets.finding import find_images
 from mmbam.utils.errors import InputError
 from mmbam.visualization.attention import Gaze, draw_attention, look
 from mmbam.visualization.bands import image_reader

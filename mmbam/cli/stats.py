@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from mmbam.datasets.bands import RGB
-from mmbam.datasets.images import find_images
+from mmbam.datasets.finding import find_images
 from mmbam.datasets.statistics import band_statistics
 from mmbam.datasets.transforms import LoadImage
 from mmbam.utils.errors import InputError, input_errors

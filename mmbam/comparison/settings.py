@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import mmbam
+from mmbam.datasets.folder import dataset_of
 from mmbam.datasets.splits import balanced_split
 from mmbam.evaluation.frozen import class_folders, plain_pipeline
 from mmbam.evaluation.loaders import build_dataset
@@ -124,9 +125,7 @@ class Settings:
         train, test = _split(self.labelled or self.data, pipeline, self.classes() > 0)
         pretrain = {k: v for k, v in train.items() if k != 'pipeline'}
         if self.labelled is not None:
-            if not Path(self.data).is_dir():
-                raise InputError(f'There is no folder {self.data!r}.')
-            pretrain = _images(self.data)
+            pretrain = dataset_of(self.data)
         return dict(pretrain=pretrain, train=train, test=test)
 
     def classes(self) -> int:
@@ -150,16 +149,12 @@ def _parts(folder: str) -> list[Path]:
     return [root / 'train', test[0]] if test and (root / 'train').is_dir() else [root]
 
 
-def _images(folder: str | Path, pipeline: list[dict] | None = None) -> dict:
-    """Describe the data set of the images in a folder, without labels."""
-    cfg = dict(type='mmpretrain.CustomDataset', data_root=str(folder), with_label=False)
-    return cfg if pipeline is None else dict(cfg, pipeline=pipeline)
-
-
 def _split(folder: str, pipeline: list[dict], labels: bool) -> tuple[dict, dict]:
     """Return the configs of the training and the test images of a folder."""
-    describe = class_folders if labels else _images
-    parts = [describe(part, pipeline) for part in _parts(folder)]
+    parts = [
+        class_folders(part, pipeline) if labels else dataset_of(part, pipeline=pipeline)
+        for part in _parts(folder)
+    ]
     if len(parts) == 2:
         return parts[0], parts[1]
     dataset = build_dataset(parts[0])

@@ -15,6 +15,7 @@ from mmengine.logging import print_log
 from torch.utils.data import get_worker_info
 
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import printable
 
 #: A share of a small data set allows at least this many bad images.
 MIN_ERRORS = 10
@@ -74,7 +75,9 @@ class ReadErrors:
                 os.close(descriptor)
         failed, limit = self.paths(), self._limit()
         if len(failed) > limit:
-            listed = [f'{name} ({reason})' for name, reason in failed.items()]
+            listed = [
+                f'{printable(name)} ({reason})' for name, reason in failed.items()
+            ]
             what = '1 image' if len(listed) == 1 else f'{len(listed)} images'
             start = ' ' if len(listed) == 1 else '\n'
             raise TooManyReadErrors(
@@ -84,7 +87,8 @@ class ReadErrors:
         if new:
             # ERROR, because other ranks than the first log nothing below it.
             print_log(
-                f'Cannot read image {path} ({reason}); another sample takes its place',
+                f'Cannot read image {printable(path)} ({reason}); another sample takes '
+                'its place',
                 'current',
                 logging.ERROR,
             )

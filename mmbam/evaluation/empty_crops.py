@@ -10,7 +10,7 @@ import numpy as np
 from mmengine.config import Config
 from torch import Tensor
 
-from mmbam.datasets import PlainImages
+from mmbam.datasets import PlainImages, dataset_of
 from mmbam.datasets.coco import read_object_masks
 from mmbam.datasets.leaves import leaf_datasets
 from mmbam.datasets.transforms.window import Box, sample_window
@@ -125,12 +125,8 @@ def images_to_crop(
             raise InputError(f'{cfg.filename!r} has no training set: give --images.')
         dataset = build_dataset(cfg.train_dataloader.dataset)
         return PlainImages(leaf_datasets(dataset), size)
-    if not Path(folder).is_dir():
-        raise InputError(f'There is no folder {str(folder)!r}.')
-    images = dict(
-        type='mmpretrain.CustomDataset',
-        data_root=str(folder),
-        with_label=False,
+    images = dataset_of(
+        folder,
         pipeline=[
             dict(type='mmbam.LoadImage'),
             dict(type='mmbam.ContrastiveCrop', scale=size),

@@ -13,6 +13,8 @@ from torch import nn
 
 from mmbam.checkpoints import load_backbone, read_weights, select_backbone
 from mmbam.datasets.bands import RGB
+from mmbam.datasets.folder import class_names, dataset_of
+from mmbam.datasets.shards.index import is_shards
 from mmbam.utils.config import build_errors
 from mmbam.utils.errors import InputError, input_errors
 
@@ -222,11 +224,13 @@ def plain_pipeline(size: int, load: dict = LOAD) -> list[dict]:
 
 
 def class_folders(root: str | Path, pipeline: list[dict]) -> dict:
-    """Describe mmpretrain's ``CustomDataset`` of a folder with one folder per class."""
+    """Describe the data set of a folder with one folder per class, or of shards."""
     root = Path(root)
     if not root.is_dir():
         raise InputError(f'There is no folder {str(root)!r}.')
-    folders = sorted(child for child in root.iterdir() if child.is_dir())
+    if is_shards(root):
+        return dataset_of(root, with_label=True, pipeline=pipeline)
+    folders = [root / name for name in class_names(root)]
     if not folders:
         raise InputError(
             f'{str(root)!r} must hold one folder of images per class, but holds no '
@@ -238,7 +242,7 @@ def class_folders(root: str | Path, pipeline: list[dict]) -> dict:
             f'Every class folder in {str(root)!r} must hold images, but these are '
             f'empty: {", ".join(empty)}.'
         )
-    return dict(type='mmpretrain.CustomDataset', data_root=str(root), pipeline=pipeline)
+    return dataset_of(root, with_label=True, pipeline=pipeline)
 
 
 def _name(cfg: Config) -> str:

@@ -10,32 +10,20 @@ from typing import Any
 from mmengine.dataset import BaseDataset, Compose
 from torch.utils.data import Dataset
 
-from mmbam.datasets.images import SUFFIXES
+from mmbam.datasets.folder import dataset_of
 from mmbam.utils.errors import InputError
 
 from .loaders import build_dataset
 
 
 def images_in(folder: str | Path, pipeline: list[dict]) -> BaseDataset:
-    """Build the data set of all images in a folder and its sub-folders.
+    """Build the data set of all images in a folder, or in shards.
 
     Args:
-        folder (str | Path): The folder.
+        folder (str | Path): A folder of images or of shards.
         pipeline (list[dict]): Transforms of its images.
     """
-    if not os.path.isdir(folder):
-        raise InputError(f'There is no folder {str(folder)!r}.')
-    cfg = dict(
-        type='mmpretrain.CustomDataset',
-        data_root=str(folder),
-        with_label=False,
-        extensions=SUFFIXES,
-        pipeline=pipeline,
-    )
-    dataset = build_dataset(cfg)
-    if len(dataset) == 0:
-        raise InputError(f'The folder {str(folder)!r} holds no images.')
-    return dataset
+    return build_dataset(dataset_of(folder, pipeline=pipeline))
 
 
 def image_names(dataset: BaseDataset, folder: str | Path) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mmbam.datasets.images import SUFFIXES
 from mmbam.datasets.splits import balanced_split
 
 from .frozen import class_folders
@@ -32,9 +31,7 @@ def train_and_test(folder: str, pipeline: list[dict]) -> tuple[dict, dict, int]:
         tests = [root / name for name in TEST_FOLDERS if (root / name).is_dir()]
         if tests:
             both = [root / 'train', tests[0]]
-    train, test = (
-        dict(class_folders(part, pipeline), extensions=SUFFIXES) for part in both
-    )
+    train, test = (class_folders(part, pipeline) for part in both)
     labels = build_dataset(dict(train, pipeline=[])).get_gt_labels()
     if both[0] != both[1]:
         return train, test, len(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from mmengine.registry import DATASETS
 
 from mmbam.datasets.decoding import open_image
-from mmbam.datasets.images import SUFFIXES
+from mmbam.datasets.folder import dataset_of
 from mmbam.utils.errors import InputError
 
 from .numbers import SAMPLED
@@ -17,7 +18,7 @@ from .numbers import SAMPLED
 
 @dataclass
 class ImageFolder:
-    """A folder of images.
+    """A folder of images or of shards.
 
     Args:
         root (str): Absolute path.
@@ -38,24 +39,15 @@ class ImageFolder:
     @property
     def dataset(self) -> dict:
         """Config of the data set, without a pipeline."""
-        return folder_dataset(self.root)
-
-
-def folder_dataset(root: str) -> dict:
-    """Config of all images in a folder and its sub-folders, without labels."""
-    return dict(
-        type='mmpretrain.CustomDataset',
-        data_root=root,
-        with_label=False,
-        extensions=SUFFIXES,
-    )
+        return dataset_of(self.root)
 
 
 def measure(path: str | Path) -> ImageFolder:
     """Count the images of a folder, and look at the sizes of some.
 
     Args:
-        path (str | Path): A folder, whose sub-folders are searched as well.
+        path (str | Path): A folder of images, whose sub-folders are searched as well,
+            or of shards.
 
     Raises:
         InputError: There is no such folder, or no image in it that can be opened.
@@ -67,19 +59,13 @@ def measure(path: str | Path) -> ImageFolder:
             f'IMAGES must be a folder of images, but {str(path)!r} {what}.'
         )
     root = str(folder.resolve())
-    try:
-        dataset = DATASETS.build(dict(folder_dataset(root), pipeline=[]))
-    except RuntimeError:  # mmpretrain's: there are none
-        raise InputError(
-            f'The folder {str(path)!r} and its sub-folders hold no images '
-            f'({", ".join(SUFFIXES)}).'
-        ) from None
+    dataset = DATASETS.build(dataset_of(root, pipeline=[]))
     count = len(dataset)
     step = max(1, count // SAMPLED)
     sizes, unreadable = [], 0
     for index in range(0, count, step):
         try:
-            with open_image(dataset.get_data_info(index)['img_path']) as image:
+            with open_image(_file(dataset.get_data_info(index))) as image:
                 sizes.append(image.size)
         except Exception:  # decoders raise errors of many types
             unreadable += 1
@@ -96,3 +82,9 @@ def measure(path: str | Path) -> ImageFolder:
         len(set(sizes)) > 1,
         unreadable,
     )
+
+
+def _file(sample: dict) -> str | io.BytesIO:
+    """The file of a sample, or its content if it is in a shard."""
+    read = sample.get('img_bytes')
+    return sample['img_path'] if read is None else io.BytesIO(read())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 from collections.abc import Iterator
@@ -33,23 +34,39 @@ def written(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     part = path.with_name(f'.{path.name}.{os.getpid()}.part{path.suffix}')
     try:
-        require_writable(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield part
-        os.replace(part, path)
+        with disk_errors(path, 'Make room or name another place.'):
+            require_writable(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield part
+            os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def disk_errors(path: str | Path, advice: str) -> Iterator[None]:
+    """Say in one sentence why a file or folder was not written.
+
+    Args:
+        path (str | Path): What is written.
+        advice (str): Sentence on what to do if the disk is full.
+
+    Raises:
+        InputError: The place cannot be written to.
+        ExpectedError: The disk is full, or the file larger than is allowed.
+    """
+    try:
+        yield
     except InputError:
         raise
     except OSError as error:
         if error.errno in _FULL:
             raise ExpectedError(
-                f'{str(path)!r} was not written: {os.strerror(error.errno)}. Make room '
-                'or name another place.'
+                f'{str(path)!r} was not written: {os.strerror(error.errno)}. {advice}'
             ) from error
         raise InputError(
             f'{str(path)!r} cannot be written: {error.strerror or error}.'
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -65,6 +82,37 @@ def save_tensors(content: Any, path: str | Path) -> None:
     torch.save(content, buffer)
     with written(path) as part:
         part.write_bytes(buffer.getbuffer())
+
+
+@contextmanager
+def locked(path: str | Path, wait: bool = True) -> Iterator[bool]:
+    """Let one process at a time run a block.
+
+    The kernel holds the lock, so that a process that was killed leaves none.
+
+    Args:
+        path (str | Path): File for the lock, which is removed afterwards.
+        wait (bool): Whether to wait for another process to leave. Defaults to True.
+
+    Yields:
+        bool: Whether this process has the lock. Also true on a disk without locks.
+    """
+    with open(path, 'ab') as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError as error:
+            if not wait and error.errno in (errno.EACCES, errno.EAGAIN):
+                yield False
+                return
+        try:
+            yield True
+        finally:
+            Path(path).unlink(missing_ok=True)
+
+
+def printable(path: str | Path) -> str:
+    """Return a path as text for messages; bytes that are no UTF-8 become \\xfc."""
+    return os.fsencode(path).decode('utf-8', 'backslashreplace')
 
 
 def require_writable(path: str | Path | None, *read: str | Path | None) -> None:

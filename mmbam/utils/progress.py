@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TextIO
+from collections.abc import Iterable, Iterator
+from typing import TextIO, TypeVar
 
+from mmengine.dist import is_main_process
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
+
+T = TypeVar('T')
 
 
 class Progress:
@@ -94,6 +98,20 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def with_progress(items: Iterable[T], total: int, text: str) -> Iterator[T]:
+    """Go through items and show how many are done; the first rank shows it.
+
+    Args:
+        items (Iterable): What to go through.
+        total (int): Number of items.
+        text (str): Name of the loop.
+    """
+    with Progress(total, text, show=is_main_process()) as progress:
+        for item in items:
+            yield item
+            progress.advance()
 
 
 def _duration(seconds: float) -> str:

@@ -51,7 +51,7 @@ def shrink(cfg: Config, images: Path) -> None:
     if 'micro_batch_size' in cfg.model:
         cfg.model.micro_batch_size = 2
     loader.dataset.data_root = str(images)
-    if loader.dataset.type == 'CustomDataset':
+    if loader.dataset.type == 'mmbam.FolderDataset':
         loader.dataset.data_root = str(images / 'train')
     for step in loader.dataset.pipeline:
         for view in step.get('views', []):

@@ -14,6 +14,8 @@ from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.runner import Runner
 
+from mmbam.datasets import dataset_of
+from mmbam.datasets.shards.pack import pack_images
 from mmbam.engine.resuming import find_checkpoint
 from mmbam.engine.signals import Stopped, stop_signals
 from mmbam.utils.model import unwrap
@@ -73,10 +75,8 @@ def build(photos, name, by_epoch=True, workers=0, batch_size=2, stop=None, **kwa
             persistent_workers=workers > 0,
             sampler=dict(type=sampler, shuffle=True),
             collate_fn=dict(type='default_collate'),
-            dataset=dict(
-                type='mmpretrain.CustomDataset',
-                data_root=str(photos),
-                with_label=False,
+            dataset=dataset_of(
+                kwargs.pop('data', photos),
                 pipeline=[
                     dict(type='mmbam.LoadImage'),
                     dict(
@@ -180,6 +180,17 @@ def test_a_run_that_goes_on_equals_one_that_never_stopped(photos, whole, stop, w
     assert resumed.cfg.load_from == str(saved)
     assert_equal_runs(whole, resumed)
     assert not saved.exists(), 'a complete run needs no autosave'
+
+
+def test_shards_give_the_run_of_their_files(photos, whole):
+    """Also its boxes, and when it goes on with the files or with the shards."""
+    shards = photos.parent / 'shards'
+    pack_images(photos, shards, shard_size=9000, workers=0)
+    assert len(list(shards.glob('*.tar'))) > 1
+    assert_equal_runs(whole, run(photos, 'of-shards', data=shards, workers=2))
+    run(photos, 'changing', stop=7)
+    resumed = run(photos, 'changing', data=shards, resume=True)
+    assert_equal_runs(whole, resumed)
 
 
 def test_without_epochs_too(photos):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -40,6 +41,8 @@ class LoadImage(BaseTransform):
     **Required Keys:**
 
     - img_path
+    - img_bytes (optional): content of the file, or a function that reads it, as of
+      :class:`mmbam.ShardDataset`; it is taken out
 
     **Added Keys:**
 
@@ -100,9 +103,7 @@ class LoadImage(BaseTransform):
         """Load ``results['img_path']``."""
         path = results['img_path']
         try:
-            if self.backend_args is None and '://' not in str(path):
-                require_regular(path)  # or reading it might never end
-            content = fileio.get(path, backend_args=self.backend_args)
+            content = self._read(path, results.pop('img_bytes', None))
             img = decode(
                 content,
                 self.max_pixels,
@@ -139,6 +140,13 @@ class LoadImage(BaseTransform):
         if not self._shared[0]:
             self._shared[0] = 1
             print_log(message, 'current', logging.WARNING)
+
+    def _read(self, path: str, given: bytes | Callable[[], bytes] | None) -> bytes:
+        if given is not None:
+            return given() if callable(given) else given
+        if self.backend_args is None and '://' not in str(path):
+            require_regular(path)  # or reading it might never end
+        return fileio.get(path, backend_args=self.backend_args)
 
     def __repr__(self) -> str:
         return (

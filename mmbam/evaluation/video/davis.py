@@ -9,7 +9,8 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from mmbam.datasets.decoding import open_image
-from mmbam.datasets.images import SUFFIXES, read_image
+from mmbam.datasets.finding import SUFFIXES
+from mmbam.datasets.images import read_image
 from mmbam.utils.errors import InputError
 
 from .scores import VOID
@@ -103,7 +104,8 @@ def read_davis(
             raise InputError(
                 f'There is no folder {str(folder)!r} of the sequence {name!r}.'
             )
-        frames = sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES)
+        files = (f for f in folder.iterdir() if f.name[0] != '.')
+        frames = sorted(f for f in files if f.suffix.lower() in SUFFIXES)
         if not frames:
             raise InputError(f'The folder {str(folder)!r} holds no frames.')
         video = Video(name, frames, [masks / f'{frame.stem}.png' for frame in frames])

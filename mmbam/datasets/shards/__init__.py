@@ -1,0 +1,1 @@
+"""Images in tar shards of WebDataset's form: write, list, read."""

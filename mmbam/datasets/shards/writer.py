@@ -1,0 +1,172 @@
+"""Write shards, so that a killed process can go on with the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tarfile
+import zlib
+from pathlib import Path
+
+from mmbam.utils.files import write_text
+
+from .tar import BLOCK, Damage, Member, members
+
+SUMS = 'SHA256SUMS'
+
+
+class ShardWriter:
+    """Samples of an image and a ``.json``, in shards of a certain size.
+
+    A shard gets its name once it is complete. What a process that was killed wrote of
+    the next one is kept up to the last complete sample.
+
+    Args:
+        folder (str | Path): Folder of the shards.
+        shard_size (int): Number of bytes above which no sample is added to a shard.
+        digits (int): Number of digits in a sample's name.
+
+    Attributes:
+        done (list[int]): Numbers of the samples that were there already.
+    """
+
+    def __init__(self, folder: str | Path, shard_size: int, digits: int) -> None:
+        self.folder, self.shard_size, self.digits = Path(folder), shard_size, digits
+        self.done: list[int] = []
+        self._sums = read_sums(self.folder)
+        self._shard = 0
+        while self._path.exists():
+            if self._path.name not in self._sums:
+                self._add_sum()
+            with open(self._path, 'rb') as file:
+                self._take_over(file.fileno(), check=False)
+            self._shard += 1
+        # Unbuffered: a sample is written with one call.
+        mode = 'r+b' if self._part.exists() else 'w+b'
+        self._file = open(self._part, mode, buffering=0)
+        self._size = self._take_over(self._file.fileno(), check=True)
+        self._file.truncate(self._size)
+        self._file.seek(self._size)
+
+    @property
+    def shards(self) -> int:
+        """Number of complete shards."""
+        return self._shard
+
+    def add(
+        self, number: int, content: bytes, suffix: str, path: str, label: str | None
+    ) -> None:
+        """Write a sample.
+
+        Args:
+            number (int): Number of the sample, above all before.
+            content (bytes): Content of the image file.
+            suffix (str): Ending of its name, such as '.jpg'.
+            path (str): Path of the original image.
+            label (str, optional): Name of its class.
+        """
+        fields = dict(path=path, crc32=zlib.crc32(content))
+        if label is not None:
+            fields['class'] = label
+        key = f'{number:0{self.digits}}'
+        sample = _member(key + suffix, content)
+        sample += _member(key + '.json', json.dumps(fields).encode())
+        if self._size and self._size + len(sample) > self.shard_size:
+            self._close_shard()
+            self._file = open(self._part, 'w+b', buffering=0)
+        self._write(sample)
+
+    def close(self) -> None:
+        """Finish the last shard."""
+        if self._size:
+            self._close_shard()
+        else:
+            self._file.close()
+            self._part.unlink()
+
+    def _write(self, content: bytes) -> None:
+        view = memoryview(content)
+        while view:
+            view = view[self._file.write(view) :]
+        self._size += len(content)
+
+    def _close_shard(self) -> None:
+        rest = -(self._size + 2 * BLOCK) % tarfile.RECORDSIZE
+        self._write(bytes(2 * BLOCK + rest))
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._part, self._path)
+        self._add_sum()
+        self._shard += 1
+        self._size = 0
+
+    def _add_sum(self) -> None:
+        self._sums[self._path.name] = sha256(self._path)
+        lines = [f'{value}  {name}\n' for name, value in self._sums.items()]
+        write_text(self.folder / SUMS, ''.join(lines))
+
+    def _take_over(self, descriptor: int, check: bool) -> int:
+        """Note the samples that are there; the place behind the last complete one."""
+        end, image = 0, None
+        for member in members(descriptor):
+            if isinstance(member, Damage):
+                break
+            if not member.name.endswith('.json'):
+                image = member
+                continue
+            if image is None or (check and not _is_whole(descriptor, image, member)):
+                break
+            self.done.append(int(member.name.partition('.')[0]))
+            end, image = _end(member), None
+        return end
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / f'{self._shard:06}.tar'
+
+    @property
+    def _part(self) -> Path:
+        return self.folder / f'.{self._shard:06}.tar.part'
+
+
+def sha256(path: str | Path) -> str:
+    """Return the checksum of a file, as ``sha256sum`` prints it."""
+    digest = hashlib.sha256()
+    with open(path, 'rb') as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def read_sums(folder: str | Path) -> dict[str, str]:
+    """Return the checksums of the shards of a pack by their names."""
+    try:
+        lines = Path(folder, SUMS).read_text().splitlines()
+    except FileNotFoundError:
+        return {}
+    return {name: value for value, name in (line.split() for line in lines)}
+
+
+def _member(name: str, content: bytes) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    # Nothing of this machine or hour, so that the same images give the same bytes.
+    header = info.tobuf(tarfile.USTAR_FORMAT)
+    return header + content + bytes(-len(content) % BLOCK)
+
+
+def _end(member: Member) -> int:
+    return member.offset + (member.size + BLOCK - 1) // BLOCK * BLOCK
+
+
+def _is_whole(descriptor: int, image: Member, fields: Member) -> bool:
+    """Whether a sample arrived on the disk before the process was killed."""
+    text = os.pread(descriptor, fields.size, fields.offset)
+    content = os.pread(descriptor, image.size, image.offset)
+    try:
+        known = json.loads(text)['crc32']
+    except (ValueError, KeyError, TypeError):
+        return False
+    padded = os.fstat(descriptor).st_size >= _end(fields)
+    return padded and zlib.crc32(content) == known
