@@ -1,5 +1,7 @@
 """The config that follows from images, a network and a length."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from mmengine.config import Config
@@ -10,6 +12,7 @@ from mmbam.recipes.derive import derive
 from mmbam.recipes.folder import ImageFolder
 from mmbam.recipes.wishes import Wishes
 
+FOLDER = str(Path(__file__).parent)  # of no images, which nobody reads here
 THIN = {'model.backbone.base_channels': 8, 'model.backbone.stem_channels': 8}
 
 
@@ -21,7 +24,7 @@ def scope():
 def recipe(count=1000, side=32, model='resnet18', options=THIN, **kwargs):
     options = options if model == 'resnet18' else {}
     wishes = Wishes(model, 'runs/x', options=dict(options), **kwargs)
-    return derive(ImageFolder('/images', count, side), wishes)
+    return derive(ImageFolder(FOLDER, count, side), wishes)
 
 
 def hooks(cfg):

@@ -8,7 +8,7 @@ import re
 import cv2
 from PIL import UnidentifiedImageError
 
-from ..images import decode, open_image
+from ..decoding import decode, open_image
 
 #: First bytes of files that may hold more than 8-bit RGB and that PIL cannot open: TIFF
 #: of any kind, numpy's .npy and .npz.

@@ -348,7 +348,7 @@ def run(*words):
     args = build_parser(['pack', *map(str, words)]).parse_args(
         ['pack', *map(str, words)]
     )
-    return args.run(args)
+    return args.verb.run(args)
 
 
 def test_the_command_packs_and_verifies(images, tmp_path, whole, capsys):
