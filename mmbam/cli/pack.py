@@ -24,17 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--short-side',
         type=int,
         default=512,
-        help='shorter side of large images afterwards, in pixels (default: 512)',
+        help='shorter side of large images afterwards, in pixels',
     )
     parser.add_argument(
-        '--quality', type=int, default=92, help='quality of new JPEGs (default: 92)'
+        '--quality', type=int, default=92, help='quality of new JPEGs'
     )
     parser.add_argument(
         '--shard-size',
         type=_bytes,
         default='1G',
         metavar='SIZE',
-        help='largest size of a shard, such as 500M (default: 1G)',
+        help='largest size of a shard, such as 500M',
     )
     parser.add_argument(
         '--workers', type=int, help='number of processes (default: that of CPUs)'

@@ -20,20 +20,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--channels',
         type=lambda text: text if text == RGB else int(text),
         default=RGB,
-        help="number of bands, or 'rgb' (default: rgb)",
+        help="number of bands, or 'rgb'",
     )
     parser.add_argument(
         '--depth',
         type=lambda text: text if text == 'full' else int(text),
         default=8,
-        help="8, or 'full' for every bit of the files (default: 8)",
+        help="8, or 'full' for every bit of the files",
     )
     parser.add_argument('--bits', type=int, help='bits that values of uint16 use')
     parser.add_argument(
         '--number', type=int, help='number of images to draw (default: all)'
     )
     parser.add_argument(
-        '--seed', type=int, default=0, help='seed of that draw (default: 0)'
+        '--seed', type=int, default=0, help='seed of that draw'
     )
 
 

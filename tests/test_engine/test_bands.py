@@ -94,7 +94,7 @@ def test_bam_learns_what_only_the_low_bits_show(trained):
 
 
 def test_8_bits_leave_chance(world, tmp_path):
-    runner = build_runner(config(world, tmp_path, 8, epochs=4))
+    runner = build_runner(config(world, tmp_path, 8, epochs=2))
     runner.train()
     assert accuracy(runner) < 22  # 12.5 +- 4 x 2.3 for 200 images
 
