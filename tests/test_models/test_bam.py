@@ -10,7 +10,7 @@ import torch
 from mmengine.logging import MessageHub
 from mmengine.registry import MODELS, DefaultScope
 
-from mmbam.models import BAM, CAFormer, EMATeacher, FrozenTeacher, embed_views
+from mmbam.models import BAM, EMATeacher, FrozenTeacher, embed_views
 from mmbam.utils.errors import InputError
 from tests.helpers.distributed import run_ranks
 from tests.helpers.tiny import RESNET, VIT, bam_config, make_views
@@ -212,16 +212,6 @@ def test_projector_normalises_after_every_layer_the_last_without_affine():
     )
     with pytest.raises(ValueError, match='in_channels=32.*width 7'):
         model.neck(torch.randn(2, 7))
-
-
-def test_caformer_has_neither_star_relu_nor_residual_scale():
-    model = CAFormer('s18')
-    names = {type(m).__name__ for m in model.modules()}
-    assert 'GELU' in names and 'StarReLU' not in names
-    assert not any('res_scale' in n for n, _ in model.named_parameters())
-    assert model(torch.randn(1, 3, 64, 64))[-1].shape == (1, 512, 2, 2)
-    with pytest.raises(ValueError, match="arch must be one of .*but got 'x'"):
-        CAFormer('x')
 
 
 def timm_backbone(name, **kwargs):

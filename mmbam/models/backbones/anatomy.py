@@ -43,6 +43,21 @@ def embedding(backbone: nn.Module, images: Tensor) -> Tensor:
     return pool_features(backbone(images))
 
 
+@embedding.register(TIMMBackbone)
+def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
+    network = backbone.timm_model
+    if not hasattr(network, 'forward_head'):  # a feature pyramid
+        return pool_features(backbone(images))
+    features = _run_timm(network.forward_features, images)
+    if features.dim() != 4:
+        return pool_features(network.forward_head(features))
+    # timm's heads average the map first. What they do next, such as CAFormer's final
+    # norm, belongs to the mean; mmpretrain's wrapper lets them do it at each position.
+    last = getattr(network, 'output_fmt', 'NCHW') == 'NHWC'
+    mean = features.mean(dim=(1, 2) if last else (2, 3), keepdim=True)
+    return network.forward_head(mean).flatten(1)
+
+
 def embedding_width(backbone: nn.Module, image_size: int) -> int:
     """Find the width of a backbone's embedding by running it on a blank image.
 
