@@ -61,6 +61,8 @@ setup(
             'ftfy',
             'regex',
         ],
+        # What writes and opens ONNX; torch 2.6 and newer writes it with onnxscript.
+        'export': ['onnx', 'onnxruntime', 'onnxscript'],
         'tests': ['import-linter', 'mypy', 'pytest', 'pytest-xdist', 'ruff'],
     },
 )

@@ -9,6 +9,7 @@ from importlib import import_module
 # Verb, and what --help says of it. Each is a module of this folder with the functions
 # add_arguments(parser) and run(args); only that of the verb in use is imported.
 VERBS = {
+    'export': 'a backbone for another library, with a proof',
     'knn': 'accuracy of nearest neighbours on frozen features',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module

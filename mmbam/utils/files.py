@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
+from torch import Tensor
 
 from .errors import ExpectedError, InputError
 
@@ -65,6 +67,17 @@ def save_tensors(content: Any, path: str | Path) -> None:
     torch.save(content, buffer)
     with written(path) as part:
         part.write_bytes(buffer.getbuffer())
+
+
+def save_safetensors(
+    weights: dict[str, Tensor], path: str | Path, metadata: dict[str, str] | None = None
+) -> None:
+    """Write a file of safetensors as a whole or not at all."""
+    # Storages that several weights share are refused, and clones share none.
+    own = {name: value.clone().contiguous() for name, value in weights.items()}
+    content = safetensors.torch.save(own, metadata)
+    with written(path) as part:
+        part.write_bytes(content)
 
 
 def require_writable(path: str | Path | None, *read: str | Path | None) -> None:

@@ -149,7 +149,7 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
     features = last_features(_run_timm(run, images))
     if features.dim() == 3:
         tokens = features[:, getattr(network, 'num_prefix_tokens', 0) :]
-        features = tokens.mT.unflatten(2, _grid(tokens.shape[1], images))
+        features = tokens.transpose(1, 2).unflatten(2, _grid(tokens.shape[1], images))
     return _as_map(features, network)
 
 

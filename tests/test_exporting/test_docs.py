@@ -1,0 +1,53 @@
+"""The examples of docs/export.md run as they stand."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from mmbam.exporting.formats import SUFFIXES, WRITERS
+from mmbam.exporting.source import load_source
+from tests.helpers.exported import save_checkpoint
+from tests.helpers.run import ROOT
+
+PAGE = (ROOT / 'docs/export.md').read_text('utf-8')
+BLOCKS = re.findall(r'```python\n(.*?)```', PAGE, re.DOTALL)
+
+
+@pytest.fixture(scope='module')
+def files(tmp_path_factory):
+    """What the page speaks of: the paper's ViT-S."""
+    folder = tmp_path_factory.mktemp('docs')
+    vit = dict(type='mmbam.ClsViT', arch='mocov3-small', patch_size=16)
+    save_checkpoint(folder / 'epoch_300.pth', vit, teacher=False)
+    source = load_source(folder / 'epoch_300.pth')
+    for to in ('hf', 'onnx', 'torchscript', 'mmpretrain'):
+        if to == 'onnx':
+            pytest.importorskip('onnx')
+        WRITERS[to](source, folder / f'epoch_300_{to}{SUFFIXES[to]}')
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('block', BLOCKS, ids=lambda block: block.split()[1])
+def test_an_example_runs(block, files, monkeypatch):
+    for package in ('onnxruntime', 'transformers'):
+        if package in block:
+            pytest.importorskip(package)
+    monkeypatch.chdir(files)
+    monkeypatch.setenv('HF_HUB_OFFLINE', '1')
+    names: dict = {}
+    with torch.no_grad():
+        exec(compile(block, 'docs/export.md', 'exec'), names)
+        if 'backbone' in names:
+            names['backbone'].init_weights()
+            names['backbone'].eval()
+            names['embedding'] = names['backbone'](torch.zeros(1, 3, 224, 224))[-1]
+    assert len(block.splitlines()) <= 7 and names['embedding'].shape == (1, 384)
+
+
+def test_every_library_has_an_example():
+    for library in ('timm', 'transformers', 'onnxruntime', 'torch.jit', 'mmpretrain'):
+        assert any(library in block for block in BLOCKS), library
