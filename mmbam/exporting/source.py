@@ -26,7 +26,11 @@ from mmbam.version import __version__
 from .features import reference
 
 # A config inside of a checkpoint is not its reader's: it may name backbones alone.
-_BACKBONES = ('mmpretrain.models.backbones.', 'mmpretrain.models.selfsup.', 'mmbam.')
+_BACKBONES = (
+    'mmpretrain.models.backbones.',
+    'mmpretrain.models.selfsup.',
+    'mmbam.models.backbones.',
+)
 # Arguments that make libraries fetch or load other files.
 _LOADING = ('init_cfg', 'pretrained', 'checkpoint_path', 'pretrained_cfg')
 REFUSALS = (InputError, AssertionError, ValueError, RuntimeError)
