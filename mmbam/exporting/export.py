@@ -80,7 +80,7 @@ def export_backbone(
     if suffix:
         if to in ('safetensors', 'onnx') and path.suffix != suffix:
             raise InputError(
-                f'A file of {to} must end with {suffix}, got {path.name!r}.'
+                f'A file of {to} must end with {suffix}, but got {path.name!r}.'
             )
         require_writable(path, checkpoint, config)
     else:

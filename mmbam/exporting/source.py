@@ -31,6 +31,8 @@ _BACKBONES = (
     'mmpretrain.models.selfsup.',
     'mmbam.models.backbones.',
 )
+# What is read of such a config.
+_KEYS = ('model', 'data_preprocessor', 'train_dataloader', 'optim_wrapper', 'train_cfg')
 # Arguments that make libraries fetch or load other files.
 _LOADING = ('init_cfg', 'pretrained', 'checkpoint_path', 'pretrained_cfg')
 REFUSALS = (InputError, AssertionError, ValueError, RuntimeError)
@@ -106,13 +108,14 @@ def load_source(
     content = _content(Path(checkpoint))
     stored = config is None
     if stored:
-        cfg = Config(config_of(content))
+        found = config_of(content)
+        cfg = Config({key: found[key] for key in _KEYS if key in found})
         for key, value in (options or {}).items():
             cfg.merge_from_dict({key: value})
     else:
         cfg = read_config(str(config), options)
     name = repr(str(config or checkpoint))
-    if 'backbone' not in (cfg.get('model') or {}):
+    if not _part(_part(cfg, 'model'), 'backbone'):
         raise InputError(
             f'{name} has no config with a model.backbone: name one with --config.'
         )
@@ -202,31 +205,41 @@ def _require_known(cfg: dict, scope: str, name: str) -> None:
 
 def _facts(cfg: Config, content: Any, path: Path, role: str) -> dict[str, Any]:
     """What the config and the checkpoint say of the training; no paths of a machine."""
-    model, loader = cfg.model, cfg.get('train_dataloader') or {}
-    data = loader.get('dataset') or {}
-    preprocessor = model.get('data_preprocessor') or cfg.get('data_preprocessor') or {}
-    optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer') or {}
-    meta = content.get('meta') if isinstance(content, Mapping) else None
-    meta = meta if isinstance(meta, Mapping) else {}
+    model, loader = cfg.model, _part(cfg, 'train_dataloader')
+    preprocessor = _part(model, 'data_preprocessor') or _part(cfg, 'data_preprocessor')
+    optimizer = _part(_part(cfg, 'optim_wrapper'), 'optimizer')
+    meta = _part(content, 'meta')
     found = dict(
         method=str(model.get('type', '')).rpartition('.')[2],
         network=_network(model.backbone),
         weights=role,
-        data=_data(data),
+        data=_data(_part(loader, 'dataset')),
         epochs=meta.get('epoch'),
         iterations=meta.get('iter'),
-        planned_epochs=(cfg.get('train_cfg') or {}).get('max_epochs'),
+        planned_epochs=_part(cfg, 'train_cfg').get('max_epochs'),
         images_per_device=loader.get('batch_size'),
         optimizer=optimizer.get('type'),
         learning_rate=optimizer.get('lr'),
-        mean=list(preprocessor.get('mean') or []),
-        std=list(preprocessor.get('std') or []),
+        mean=_numbers(preprocessor.get('mean')),
+        std=_numbers(preprocessor.get('std')),
         channels='RGB' if preprocessor.get('to_rgb', True) else 'BGR',
         checkpoint=path.name,
         checkpoint_sha256=sha256(path) if path.is_file() else None,
         mmbam=__version__,
     )
-    return {key: value for key, value in found.items() if _plain(value)}
+    numbers = ('mean', 'std')
+    return {
+        key: value
+        for key, value in found.items()
+        if _plain(value) and (key in numbers or not isinstance(value, list))
+    }
+
+
+def _part(content: Any, key: str) -> Mapping:
+    """A dict in a config or dict; an empty one if there is none."""
+    content = content._cfg_dict if isinstance(content, Config) else content
+    part = content.get(key) if isinstance(content, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
 
 
 def _network(cfg: Mapping) -> str:
@@ -243,9 +256,14 @@ def _data(cfg: Mapping) -> str:
 
 
 def _plain(value: Any) -> bool:
-    if isinstance(value, list):
-        return bool(value) and all(isinstance(one, (int, float)) for one in value)
-    return isinstance(value, (str, int, float)) and value != ''
+    return isinstance(value, (str, int, float, list)) and value not in ('', [])
+
+
+def _numbers(value: Any) -> list[float]:
+    known = isinstance(value, (list, tuple))
+    return (
+        [float(one) for one in value if isinstance(one, (int, float))] if known else []
+    )
 
 
 def sha256(path: Path) -> str:

@@ -98,7 +98,7 @@ def test_the_library_finds_the_same_features(
         place(tmp_path, to),
         size=None if network.endswith('vit') else 64,
     )
-    libraries = certificate['libraries']
+    libraries = dict(certificate['libraries'])
     if to == 'hf' and not OTHER_PYTHON:
         assert libraries.pop('transformers')['result'] == 'not verified'
     assert path.exists() and libraries

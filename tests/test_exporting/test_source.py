@@ -59,6 +59,30 @@ def test_a_text_that_is_no_data_is_no_config(tmp_path):
     assert not (tmp_path / 'x').exists()
 
 
+@pytest.mark.parametrize(
+    'text', ['model = 3', 'model = dict(backbone="x")', 'text = 1']
+)
+def test_a_config_of_another_form_is_no_config(tmp_path, text):
+    path = with_backbone(tmp_path / 'a.pth')
+    content = torch.load(path)
+    content['meta']['cfg'] = text
+    torch.save(content, path)
+    with pytest.raises(InputError, match='no config with a model.backbone: name one'):
+        load_source(path)
+
+
+def test_facts_of_another_form_are_left_out(tmp_path):
+    path = with_backbone(tmp_path / 'a.pth')
+    content = torch.load(path)
+    content['meta']['cfg'] += (
+        '\ntrain_cfg = 1\ndata_preprocessor = dict(mean=3, std="x")'
+    )
+    content['meta']['epoch'] = [1, {}]
+    torch.save(content, path)
+    facts = load_source(path).facts
+    assert facts.keys().isdisjoint({'epochs', 'planned_epochs'})
+
+
 def test_objects_in_a_checkpoint_are_not_called(tmp_path):
     path = with_backbone(tmp_path / 'a.pth')
     content = torch.load(path)
