@@ -22,6 +22,14 @@ NETWORKS = dict(
         img_size=32,
         depth=2,
     ),
+    channels_last=dict(
+        type='mmpretrain.TIMMBackbone',
+        model_name='swin_tiny_patch4_window7_224',
+        img_size=32,
+        embed_dim=16,
+        depths=[1, 1, 1, 1],
+        num_heads=[1, 2, 2, 2],
+    ),
     own=dict(type='mmpretrain.ResNet_CIFAR', depth=18),
 )
 CONFIG = dict(

@@ -150,6 +150,8 @@ def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
     if features.dim() == 3:
         tokens = features[:, getattr(network, 'num_prefix_tokens', 0) :]
         features = tokens.transpose(1, 2).unflatten(2, _grid(tokens.shape[1], images))
+    elif getattr(network, 'output_fmt', 'NCHW') == 'NHWC':
+        features = features.permute(0, 3, 1, 2)
     return _as_map(features, network)
 
 
