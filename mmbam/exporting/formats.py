@@ -127,11 +127,11 @@ def onnx(source: Source, path: Path) -> tuple[Source, list[Reading]]:
             opset_version=16,
             **(dict(dynamo=False) if _NEW_EXPORTER else {}),
         )
-    import onnx as package
+    from onnx import helper, load, save
 
-    model = package.load(str(path))
-    package.helper.set_model_props(model, _texts(source.facts))
-    package.save(model, str(path))
+    model = load(str(path))
+    helper.set_model_props(model, _texts(source.facts))
+    save(model, str(path))
     return source, [Reading('onnxruntime', {})]
 
 

@@ -75,16 +75,14 @@ def prove(
         }
         images = {str(i): batch.numpy() for i, batch in enumerate(source.images)}
         np.savez(request['images.npz'], **images)
-        call = {key.split('.')[0]: value for key, value in request.items()}
+        call: dict[str, Any] = {
+            key.split('.')[0]: value for key, value in request.items()
+        }
         call.update(library=library, path=str(path.absolute()), recipe=reading.recipe)
         question = Path(folder, 'request.json')
         question.write_text(json.dumps(call), 'utf-8')
         done = subprocess.run(
-            [
-                python or sys.executable,
-                reopen.__file__,
-                str(Path(folder, 'request.json')),
-            ],
+            [python or sys.executable, reopen.__file__, str(question)],
             env={**os.environ, 'HF_HUB_OFFLINE': '1', 'CUDA_VISIBLE_DEVICES': ''},
             capture_output=True,
             text=True,
