@@ -12,6 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from mmbam.cli.common import run_command
 from mmbam.cli.main import build_parser
 from mmbam.exporting import FORMATS, export_backbone, proof, reopen
 from mmbam.exporting.export import CERTIFICATE
@@ -192,6 +193,25 @@ def test_a_weight_that_is_lost_or_changed_fails_the_proof(
     path = tmp_path / 'x.safetensors'
     source, (reading,) = spoiled(source, path)
     assert prove(source, path, reading._replace(weights=None))['result'] == 'verified'
+
+
+def test_a_failed_proof_ends_the_command_in_one_sentence(
+    checkpoints, tmp_path, in_process, monkeypatch
+):
+    write = WRITERS['timm']
+
+    def spoiled(source, path):
+        result = write(source, path)
+        spoil(path, 'timm', 'blocks.1.norm1.bias')
+        return result
+
+    monkeypatch.setitem(WRITERS, 'timm', spoiled)
+    words = ['export', str(checkpoints / 'vit.pth'), '--to', 'timm']
+    args = build_parser(words).parse_args([*words, '--out', str(tmp_path / 'a.pth')])
+    with pytest.raises(SystemExit) as stop:  # of a text: exit code 1
+        run_command(lambda: args.run(args), name='mmbam export')
+    assert stop.value.code.startswith('mmbam export: timm finds other features')
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_opens_the_file_in_a_new_process(checkpoints, tmp_path, capsys):
