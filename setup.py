@@ -76,5 +76,7 @@ setup(
             'ruff',
             'webdataset',
         ],
+        # What writes and opens ONNX; torch 2.6 and newer writes it with onnxscript.
+        'export': ['onnx', 'onnxruntime', 'onnxscript'],
     },
 )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from mmbam.utils.errors import InputError
-from mmbam.utils.files import require_writable, save_tensors
+from mmbam.utils.files import require_writable, save_safetensors, save_tensors
 
 from .names import to_mmpretrain, to_timm
 from .reading import read_weights
@@ -28,7 +27,7 @@ def convert_checkpoint(
 
     Args:
         path (str | Path): A checkpoint of any of the three; see :func:`read_weights`.
-        out (str | Path): The file to write.
+        out (str | Path): The file to write, one of safetensors if its name ends so.
         to (str): ``'mmpretrain'``: ``state_dict`` with ``backbone.*``, as this project
             and OpenMMLab's ``init_cfg`` read it. ``'timm'``: a plain state dict with
             timm's names. ``'release'``: timm's names with the prefix
@@ -52,12 +51,14 @@ def convert_checkpoint(
     if to == 'mmpretrain':
         names = to_mmpretrain(weights)
         converted = {f'backbone.{names[name]}': weights[name] for name in weights}
-        content: dict[str, Any] = dict(state_dict=converted, meta={})
     else:
         prefix = '' if to == 'timm' else f'{source}.backbone.'
         converted = {prefix + to_timm(name): weights[name] for name in weights}
-        content = converted
     if not converted:
         raise InputError(f'The {source} in {str(path)!r} has no backbone to convert.')
-    save_tensors(content, out)
+    if Path(out).suffix == '.safetensors':
+        save_safetensors(converted, out, dict(format='pt'))
+    else:
+        nested = dict(state_dict=converted, meta={})
+        save_tensors(nested if to == 'mmpretrain' else converted, out)
     return converted

@@ -26,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=512,
         help='shorter side of large images afterwards, in pixels',
     )
-    parser.add_argument(
-        '--quality', type=int, default=92, help='quality of new JPEGs'
-    )
+    parser.add_argument('--quality', type=int, default=92, help='quality of new JPEGs')
     parser.add_argument(
         '--shard-size',
         type=_bytes,

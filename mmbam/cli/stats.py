@@ -32,9 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--number', type=int, help='number of images to draw (default: all)'
     )
-    parser.add_argument(
-        '--seed', type=int, default=0, help='seed of that draw'
-    )
+    parser.add_argument('--seed', type=int, default=0, help='seed of that draw')
 
 
 def run(args: argparse.Namespace) -> dict:

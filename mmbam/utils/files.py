@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
+from torch import Tensor
 
 from .errors import ExpectedError, InputError
 
@@ -113,6 +115,17 @@ def locked(path: str | Path, wait: bool = True) -> Iterator[bool]:
 def printable(path: str | Path) -> str:
     """Return a path as text for messages; bytes that are no UTF-8 become \\xfc."""
     return os.fsencode(path).decode('utf-8', 'backslashreplace')
+
+
+def save_safetensors(
+    weights: dict[str, Tensor], path: str | Path, metadata: dict[str, str] | None = None
+) -> None:
+    """Write a file of safetensors as a whole or not at all."""
+    # Storages that several weights share are refused, and clones share none.
+    own = {name: value.clone().contiguous() for name, value in weights.items()}
+    content = safetensors.torch.save(own, metadata)
+    with written(path) as part:
+        part.write_bytes(content)
 
 
 def require_writable(path: str | Path | None, *read: str | Path | None) -> None:

@@ -260,6 +260,8 @@ def map_of_timm(
         features = map_of_tokens(
             features[:, getattr(network, 'num_prefix_tokens', 0) :], images
         )
+    elif getattr(network, 'output_fmt', 'NCHW') == 'NHWC':
+        features = features.permute(0, 3, 1, 2)
     return as_map(features, network)
 
 

@@ -1,0 +1,87 @@
+"""Write a backbone for another library, and prove that it gives the same features."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from mmengine.dist import is_main_process
+
+from mmbam.checkpoints.selection import SOURCES
+from mmbam.exporting import FORMATS, export_backbone
+from mmbam.utils.config import Options
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('checkpoint', help='file to read; nothing in it is run')
+    parser.add_argument(
+        '--to', choices=FORMATS, required=True, help='library or format to write for'
+    )
+    parser.add_argument(
+        '--out', help='file to write, folder for hf (default: beside the checkpoint)'
+    )
+    parser.add_argument(
+        '--source',
+        choices=SOURCES,
+        default='auto',
+        help='network to take (default: auto, the teacher if there is one)',
+    )
+    parser.add_argument(
+        '--config', help='config with the backbone (default: the one in the checkpoint)'
+    )
+    parser.add_argument(
+        '--size',
+        type=int,
+        help="side of the images in pixels (default: the network's own, or 224)",
+    )
+    parser.add_argument(
+        '--license', help='license of the weights, for the model card (default: none)'
+    )
+    parser.add_argument(
+        '--python',
+        help='Python of another environment whose libraries open the file again '
+        '(default: this one)',
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=Options,
+        default={},
+        help='settings of the config to change, as key=value',
+    )
+
+
+def run(args: argparse.Namespace) -> tuple[Path, dict[str, Any]] | None:
+    if not is_main_process():
+        return None
+    path, certificate = export_backbone(
+        args.checkpoint,
+        args.to,
+        args.out,
+        config=args.config,
+        options=args.cfg_options,
+        source=args.source,
+        size=args.size,
+        license=args.license,
+        python=args.python,
+    )
+    for library, one in certificate['libraries'].items():
+        if one['result'] == 'verified':
+            worst = max(
+                max(pair['embedding'], pair['tokens']) for pair in one['comparisons']
+            )
+            shapes = ' and '.join(
+                'x'.join(map(str, pair['images'])) for pair in one['comparisons']
+            )
+            print(
+                f'Verified with {library} {one["version"]}: images {shapes}, largest '
+                f'difference {worst:.1e}.'
+            )
+        else:
+            print(f'Not verified with {library} ({one["reason"]}): {one["advice"]}.')
+    sizes = certificate['sizes']
+    sizes = 'any size' if sizes == 'any' else f'{sizes} pixels'
+    role = certificate['source']['weights']
+    print(f'Wrote the {role} to {path}; it takes images of {sizes}.')
+    return path, certificate

@@ -1,0 +1,275 @@
+"""The backbone to export, and what is known of its training."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, init_default_scope
+from mmpretrain.models.backbones import VisionTransformer
+from torch import Tensor, nn
+
+from mmbam.checkpoints import load_backbone
+from mmbam.checkpoints.files import read_file
+from mmbam.checkpoints.meta import config_of
+from mmbam.checkpoints.unpickling import InertUnpickler, Refused
+from mmbam.models.backbones.anatomy import patch_size
+from mmbam.utils.config import all_types, build_errors, read_config
+from mmbam.utils.errors import InputError, input_errors
+from mmbam.version import __version__
+
+from .features import reference
+
+# A config inside of a checkpoint is not its reader's: it may name backbones alone.
+_BACKBONES = (
+    'mmpretrain.models.backbones.',
+    'mmpretrain.models.selfsup.',
+    'mmbam.models.backbones.',
+)
+# What is read of such a config.
+_KEYS = ('model', 'data_preprocessor', 'train_dataloader', 'optim_wrapper', 'train_cfg')
+# Arguments that make libraries fetch or load other files.
+_LOADING = ('init_cfg', 'pretrained', 'checkpoint_path', 'pretrained_cfg')
+REFUSALS = (InputError, AssertionError, ValueError, RuntimeError)
+
+
+@dataclass
+class Source:
+    """A backbone with its weights.
+
+    Args:
+        backbone (nn.Module): The backbone, on the CPU, in evaluation mode.
+        cfg (dict): Config of the backbone.
+        size (int): Side of the images in pixels.
+        facts (dict): What is known of the training, as plain values.
+        images (list[Tensor]): Two batches of images of different sizes, or of one if
+            the network takes no other.
+        expected (list): Embedding and map of each batch.
+    """
+
+    backbone: nn.Module
+    cfg: dict
+    size: int
+    facts: dict[str, Any]
+    images: list[Tensor] = field(default_factory=list)
+    expected: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the network takes images of more than one size."""
+        return len({batch.shape[-2:] for batch in self.images}) > 1
+
+    def fixed(self) -> Source:
+        """Return the source with images of one size alone, in two batch sizes."""
+        images = [_noise(number, self.size) for number in (1, 3)]
+        return Source(
+            self.backbone, self.cfg, self.size, self.facts, *self._run(images)
+        )
+
+    def with_images(self) -> Source:
+        """Return the source with images of two sizes, if it takes two."""
+        step = patch_size(self.backbone)
+        step *= max(2, 32 // step)
+        images = [_noise(2, self.size), _noise(3, self.size + step)]
+        try:
+            run = self._run(images)
+        except REFUSALS:
+            return self.fixed()
+        return Source(self.backbone, self.cfg, self.size, self.facts, *run)
+
+    def _run(self, images: list[Tensor]) -> tuple[list, list]:
+        return images, [reference(self.backbone, batch) for batch in images]
+
+
+def load_source(
+    checkpoint: str | Path,
+    config: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    source: str = 'auto',
+    size: int | None = None,
+) -> Source:
+    """Build the backbone of a checkpoint and load its weights.
+
+    Args:
+        checkpoint (str | Path): See :func:`mmbam.checkpoints.load_backbone`.
+        config (str | Path, optional): Config with ``model.backbone``. Defaults to None,
+            the one in the checkpoint, which is read as data.
+        options (Mapping, optional): Values to set in the config, by dotted keys.
+        source (str): ``'teacher'``, ``'student'`` or ``'auto'``. Defaults to
+            ``'auto'``.
+        size (int, optional): Side of the images in pixels. Defaults to None, the
+            network's own or 224.
+    """
+    content = _content(Path(checkpoint))
+    stored = config is None
+    if stored:
+        found = config_of(content)
+        cfg = Config({key: found[key] for key in _KEYS if key in found})
+        for key, value in (options or {}).items():
+            cfg.merge_from_dict({key: value})
+    else:
+        cfg = read_config(str(config), options)
+    name = repr(str(config or checkpoint))
+    if not _part(_part(cfg, 'model'), 'backbone'):
+        raise InputError(
+            f'{name} has no config with a model.backbone: name one with --config.'
+        )
+    scope = 'mmpretrain' if stored else cfg.get('default_scope')
+    init_default_scope(scope or 'mmpretrain')
+    backbone_cfg = cfg.model.backbone.to_dict()
+    for key in _LOADING:  # its weights come from the checkpoint
+        backbone_cfg.pop(key, None)
+    if stored:
+        _require_known(backbone_cfg, scope, name)
+    with build_errors(of=name), input_errors((ValueError, RuntimeError), of=name):
+        backbone = MODELS.build(dict(backbone_cfg))
+        if size is not None and _native_size(backbone) not in (None, size):
+            backbone_cfg['img_size'] = size
+            backbone = MODELS.build(dict(backbone_cfg))
+    role = load_backbone(backbone, checkpoint, source)
+    backbone.requires_grad_(False)
+    backbone.eval()  # returns nothing for some of mmpretrain's
+    side = size or _native_size(backbone) or 224
+    if side < 1:
+        raise InputError(f'size must be at least 1, but got {size}.')
+    facts = _facts(cfg, content, Path(checkpoint), role)
+    return Source(backbone, backbone_cfg, side, facts).with_images()
+
+
+def _noise(number: int, size: int) -> Tensor:
+    generator = torch.Generator().manual_seed(size)
+    return torch.randn(number, 3, size, size, generator=generator)
+
+
+def _content(path: Path) -> Any:
+    """Content of a file of ``torch.save``; None for others, which hold no config."""
+    if not path.exists():
+        raise InputError(f'There is no checkpoint file {str(path)!r}.')
+    if path.is_dir() or path.suffix == '.safetensors':
+        return None
+    try:
+        return read_file(path, InertUnpickler)
+    except Refused:
+        return None
+
+
+def _native_size(backbone: nn.Module) -> int | None:
+    """Side of the images that a network with positions is made for."""
+    if isinstance(backbone, VisionTransformer):
+        return backbone.img_size[0]
+    network = getattr(backbone, 'timm_model', None)
+    sizes = getattr(getattr(network, 'patch_embed', None), 'img_size', None)
+    return sizes[0] if sizes else None
+
+
+def _require_known(cfg: dict, scope: str, name: str) -> None:
+    """Refuse a config out of a checkpoint that names more than parts of backbones.
+
+    mmengine imports whatever a dotted name stands for, in any argument that it looks
+    up, and timm fetches networks from addresses.
+    """
+    known = all_types()
+
+    def check(node: Any, key: str = '') -> None:
+        if isinstance(node, dict):
+            for word, value in node.items():
+                check(value, word)
+        elif isinstance(node, (list, tuple)):
+            for value in node:
+                check(value)
+        elif isinstance(node, str):
+            refused = ':/' if key == 'model_name' else ':/.'
+            named = node in known or f'{scope}.{node}' in known
+            if not named and (key == 'type' or any(c in node for c in refused)):
+                raise InputError(
+                    f'The config in {name} names {node!r}, which is no registered '
+                    'class: name a config that you trust with --config.'
+                )
+        elif key == 'type':
+            raise InputError(f'The config in {name} has the type {node!r}.')
+
+    check(cfg)
+    kind = cfg.get('type', '')
+    found = MODELS.get(kind) if isinstance(kind, str) else None
+    if found is None or not found.__module__.startswith(_BACKBONES):
+        raise InputError(
+            f'The config in {name} names {kind!r}, which is no backbone of mmpretrain '
+            'or mmbam: name a config that you trust with --config.'
+        )
+
+
+def _facts(cfg: Config, content: Any, path: Path, role: str) -> dict[str, Any]:
+    """What the config and the checkpoint say of the training; no paths of a machine."""
+    model, loader = cfg.model, _part(cfg, 'train_dataloader')
+    preprocessor = _part(model, 'data_preprocessor') or _part(cfg, 'data_preprocessor')
+    optimizer = _part(_part(cfg, 'optim_wrapper'), 'optimizer')
+    meta = _part(content, 'meta')
+    found = dict(
+        method=str(model.get('type', '')).rpartition('.')[2],
+        network=_network(model.backbone),
+        weights=role,
+        data=_data(_part(loader, 'dataset')),
+        epochs=meta.get('epoch'),
+        iterations=meta.get('iter'),
+        planned_epochs=_part(cfg, 'train_cfg').get('max_epochs'),
+        images_per_device=loader.get('batch_size'),
+        optimizer=optimizer.get('type'),
+        learning_rate=optimizer.get('lr'),
+        mean=_numbers(preprocessor.get('mean')),
+        std=_numbers(preprocessor.get('std')),
+        channels='RGB' if preprocessor.get('to_rgb', True) else 'BGR',
+        checkpoint=path.name,
+        checkpoint_sha256=sha256(path) if path.is_file() else None,
+        mmbam=__version__,
+    )
+    numbers = ('mean', 'std')
+    return {
+        key: value
+        for key, value in found.items()
+        if _plain(value) and (key in numbers or not isinstance(value, list))
+    }
+
+
+def _part(content: Any, key: str) -> Mapping:
+    """A dict in a config or dict; an empty one if there is none."""
+    content = content._cfg_dict if isinstance(content, Config) else content
+    part = content.get(key) if isinstance(content, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
+
+
+def _network(cfg: Mapping) -> str:
+    kind = str(cfg.get('type', '')).rpartition('.')[2]
+    which = cfg.get('model_name', cfg.get('arch', cfg.get('depth', '')))
+    which = which if isinstance(which, (str, int)) else 'of a size of its own'
+    return f'{kind} {which}'.strip()
+
+
+def _data(cfg: Mapping) -> str:
+    kind = str(cfg.get('type', '')).rpartition('.')[2]
+    folder = Path(str(cfg.get('data_root') or '')).name
+    return f'{folder} ({kind})' if folder else kind
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float, list)) and value not in ('', [])
+
+
+def _numbers(value: Any) -> list[float]:
+    known = isinstance(value, (list, tuple))
+    return (
+        [float(one) for one in value if isinstance(one, (int, float))] if known else []
+    )
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open('rb') as file:
+        while block := file.read(1 << 22):
+            digest.update(block)
+    return digest.hexdigest()
