@@ -49,9 +49,9 @@ def plan_epochs(
         scale = 1.0
         if reference in seconds:
             scale = known[reference]['step_seconds'] / seconds[reference]
-        for name in seconds.keys() - known.keys():
+        for name, median in seconds.items():
             path = str(timed[name].path)
-            known[name] = dict(path=path, step_seconds=scale * seconds[name])
+            known.setdefault(name, dict(path=path, step_seconds=scale * median))
         write_json(file, known)
     assert settings.minutes is not None
     epochs_per_second = 60 * settings.minutes / steps_per_epoch(settings)
@@ -84,8 +84,8 @@ def _time_in_turns(
             except Exception as error:  # it is reported, and the others run on
                 errors[name] = error_text(error)
             gc.collect()  # one model at a time in memory
-    good = seconds.keys() - errors.keys()
-    return {name: statistics.median(seconds[name]) for name in good}, errors
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    return {k: v for k, v in medians.items() if k not in errors}, errors
 
 
 def timed_steps(method: Method, settings: Settings, folder: Path) -> list[float]:
