@@ -112,6 +112,7 @@ def train(
     cfg = Config.fromfile(ROOT / f'configs/tiny/bam_{kind}_32px.py')
     model = cfg.model
     model.backbone.update(BACKBONES[kind])
+    model.channels_last = False  # with 8 channels torch would overwrite memory
     model.neck.update(in_channels=WIDTHS[kind], hid_channels=256, out_channels=128)
     model.head.loss.update(num_views=2, **loss)
     if not teacher:

@@ -193,7 +193,7 @@ class _Derivation:
             ),
             teacher=teacher,
             data_preprocessor=PREPROCESSOR,
-            channels_last=network.is_resnet,
+            channels_last=network.channels_last,
         )
         if wishes.gpu and norm is None and not network.batch_norm:
             model['micro_batch_size'] = 'auto'

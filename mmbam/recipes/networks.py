@@ -55,6 +55,15 @@ class Network:
         """Whether it is a ResNet, which the paper trains in another way."""
         return str(self.config['type']).rpartition('.')[2].startswith('ResNet')
 
+    @property
+    def channels_last(self) -> bool:
+        """Whether torch's channels-last format helps.
+
+        Below 16 channels torch 2.1 and 2.10 overwrite memory in it on a CPU.
+        """
+        widths = (self.config.get(f'{part}_channels', 64) for part in ('stem', 'base'))
+        return self.is_resnet and min(widths) >= 16
+
 
 def check_name(name: str) -> None:
     """Refuse a name that is none of :data:`NAMES` and no network of timm."""
