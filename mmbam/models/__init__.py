@@ -6,7 +6,7 @@ from .backbones.anatomy import attention_maps, embedding, heat_map, pool_feature
 from .backbones.caformer import CAFormer
 from .backbones.cls_vit import ClsViT
 from .bam import BAM
-from .bands_preprocessor import BandsPreprocessor
+from .bands_preprocessor import BandsPreprocessor, BandsSegPreprocessor
 from .head import BAMHead
 from .latents import embed_views
 from .linear_probe import ClsAndPatchesNeck, LinearProbe
@@ -20,6 +20,7 @@ __all__ = [
     'BAMLoss',
     'BAMNeck',
     'BandsPreprocessor',
+    'BandsSegPreprocessor',
     'CAFormer',
     'ClsAndPatchesNeck',
     'ClsViT',
