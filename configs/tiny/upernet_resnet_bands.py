@@ -13,7 +13,11 @@ bands = 5
 data_root = 'data/bands/ade/ADEChallengeData2016'
 # Rounded from: mmbam stats DIR --channels 5 --depth full
 data_preprocessor = dict(
-    mean=[16510.0] * bands, std=[68.0] * bands, bgr_to_rgb=False, size=(128, 128)
+    type='mmbam.BandsSegPreprocessor',
+    mean=[16510.0] * bands,
+    std=[68.0] * bands,
+    bgr_to_rgb=False,
+    size=(128, 128),
 )
 model = dict(
     data_preprocessor=data_preprocessor,

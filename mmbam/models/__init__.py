@@ -9,7 +9,7 @@ from .backbones.normed_maps_vit import NormedMapsViT
 from .backbones.one_pass import embedding_and_tokens
 from .backbones.timm_embedding import TIMMEmbedding
 from .bam import BAM
-from .bands_preprocessor import BandsPreprocessor
+from .bands_preprocessor import BandsPreprocessor, BandsSegPreprocessor
 from .head import BAMHead
 from .latents import embed_views
 from .linear_probe import ClsAndPatchesNeck, LinearProbe
@@ -23,6 +23,7 @@ __all__ = [
     'BAMLoss',
     'BAMNeck',
     'BandsPreprocessor',
+    'BandsSegPreprocessor',
     'CAFormer',
     'ClsAndPatchesNeck',
     'ClsViT',
