@@ -50,9 +50,9 @@ class BAM(BaseSelfSupervisor):
             ``micro_batch_size``, with the statistics of each micro-batch, so that the
             result differs from that of the whole batch. Defaults to None: batch norm is
             refused.
-        data_preprocessor (dict, optional): Module that normalises the views. Defaults
+        data_preprocessor (dict, optional): Module that normalizes the views. Defaults
             to None, mmpretrain's ``SelfSupDataPreprocessor``.
-        init_cfg (dict, optional): Initialisation of the weights. Defaults to None.
+        init_cfg (dict, optional): Initialization of the weights. Defaults to None.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class BAM(BaseSelfSupervisor):
             self.micro_batches = MicroBatches(
                 micro_batch_size, self.data_preprocessor, networks, micro_batch_norm
             )
-        self._student_version = -1  # when the teacher last followed
+        self._followed_version = -1  # of the student, see _update_teacher
 
     def init_weights(self) -> None:
-        """Initialise the student, and copy its weights to a moving average."""
+        """Initialize the student, and copy its weights to a moving average."""
         super().init_weights()
         self.init_teacher()
 
@@ -137,7 +137,7 @@ class BAM(BaseSelfSupervisor):
                 f'The pipeline makes {len(views)} views of an image, but '
                 f'model.head.loss.num_views is {num_views}.'
             )
-        # Found here because batch norm fails on one image with words of its own.
+        # Checked before the networks run: batch norm's own error would not help.
         if self.training and len(tensors_of(views)[0]) * get_world_size() < 2:
             raise InputError(
                 'A batch must hold at least 2 images, but got 1: raise '
@@ -159,7 +159,7 @@ class BAM(BaseSelfSupervisor):
         z_target = None  # without a teacher, the targets are rows of z
         if self.teacher is not None:
             num_teacher_views = self.head.loss_module.num_teacher_views
-            with torch.no_grad():  # nothing to recompute
+            with torch.no_grad():  # so that micro-batches are not computed twice
                 z_target = run(self.teacher, views[:num_teacher_views])
         z = run(partial(embed_views, self.backbone, self.neck), views)  # z = g(f(x))
         return z, z_target
@@ -167,11 +167,13 @@ class BAM(BaseSelfSupervisor):
     @torch.compiler.disable  # reads the message hub
     def _update_teacher(self) -> None:
         student = [*self.backbone.parameters(), *self.neck.parameters()]
+        # torch counts changes of a tensor in place: each step of the optimizer raises
+        # the sum. Gradients alone do not tell: some loops clear them only after this.
         version = sum(p._version for p in student)
-        waiting = any(p.grad is not None for p in student)
-        if waiting and version == self._student_version:
-            return  # no step yet: gradients are accumulated (accumulative_counts)
-        self._student_version = version
+        accumulating = any(p.grad is not None for p in student)
+        if accumulating and version == self._followed_version:
+            return  # no step since the last update (accumulative_counts)
+        self._followed_version = version
         # The runner sets both values. Without it, the momentum stays at its start.
         hub = MessageHub.get_current_instance()
         max_iters = hub.get_info('max_iters', None)

@@ -14,7 +14,7 @@ class BAMHead(BaseModule):
 
     Args:
         loss (dict | nn.Module): Loss module, usually :class:`BAMLoss`.
-        init_cfg (dict, optional): Initialisation of the weights. Defaults to None.
+        init_cfg (dict, optional): Initialization of the weights. Defaults to None.
     """
 
     def __init__(self, loss: dict | nn.Module, init_cfg: dict | None = None) -> None:

@@ -59,8 +59,8 @@ class MicroBatches:
 
     Args:
         size (int | str): Number of images in a micro-batch, or ``'auto'``.
-        data_preprocessor (nn.Module): Module that normalises images, changed in place:
-            in training it lets the views wait and normalises them by micro-batch.
+        data_preprocessor (nn.Module): Module that normalizes images, changed in place:
+            in training it lets the views wait and normalizes them by micro-batch.
         networks (dict[str, nn.Module]): Networks of student and teacher by name.
         norm (str, optional): ``'per_micro_batch'`` allows batch norm. Defaults to None.
     """
@@ -104,7 +104,7 @@ class MicroBatches:
             return dict(data, inputs=WaitingViews(data['inputs']))
         return self._preprocess(data, training)
 
-    @torch.compiler.disable  # what is compiled now might not be in the backward pass
+    @torch.compiler.disable  # forward and recomputation must run the same code
     def __call__(
         self, embed: Callable, views: WaitingViews | Sequence[Tensor]
     ) -> Tensor:
@@ -114,7 +114,7 @@ class MicroBatches:
             embed (Callable): Function from a list of views to their latents, which are
                 ordered view by view.
             views (WaitingViews | Sequence[Tensor]): Views, each of shape (n, c, h, w);
-                waiting ones are normalised here, others are used as they are.
+                waiting ones are normalized here, others are used as they are.
 
         Returns:
             Tensor: Latents of shape (V * n, d).
@@ -122,8 +122,8 @@ class MicroBatches:
         waiting, tensors = isinstance(views, WaitingViews), tensors_of(views)
         n = len(tensors[0])
         size = self.size or n
-        # Without recomputing if the whole batch is one micro-batch.
-        again = size < n and torch.is_grad_enabled()
+        # Nothing is recomputed if the whole batch is one micro-batch.
+        recompute = size < n and torch.is_grad_enabled()
         # Checkpointing restores the random states of the devices of its arguments.
         on_device = torch.empty(0, device=next(self._networks[0].parameters()).device)
 
@@ -145,8 +145,8 @@ class MicroBatches:
         latents: list[list[Tensor]] = [[] for _ in tensors]
         for indices, start in parts:
             part = [tensors[i][start : start + size] for i in indices]
-            # The backward pass begins with the last part, which is still there.
-            if again and (indices, start) != parts[-1]:
+            # The backward pass begins with the last part, so its activations may stay.
+            if recompute and (indices, start) != parts[-1]:
                 z = checkpoint(
                     run,
                     on_device,

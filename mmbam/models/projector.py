@@ -25,7 +25,7 @@ class BAMNeck(BaseModule):
         norm_cfg (dict, optional): Norm after every layer, the last one without affine
             parameters. The paper uses batch norm without a teacher and no norm with
             one. Defaults to None.
-        init_cfg (dict): Initialisation of the weights. Defaults to a truncated normal
+        init_cfg (dict): Initialization of the weights. Defaults to a truncated normal
             of standard deviation 0.02.
     """
 

@@ -29,7 +29,7 @@ class Teacher(BaseModule):
     neck: Any  # a module, or None for embeddings as latents
 
     def init_weights(self) -> None:
-        """Keep the weights when the model that contains the teacher is initialised."""
+        """Keep the weights when the model that contains the teacher is initialized."""
 
     def start(self, backbone: nn.Module, neck: nn.Module) -> None:
         """Take over the student's networks."""
@@ -52,7 +52,7 @@ class EMATeacher(Teacher):
 
     The momentum rises from ``momentum`` to ``end_momentum`` on a cosine over training.
     Short runs need a lower momentum: an average over more steps than the run has stays
-    close to the random initialisation.
+    close to the random initialization.
 
     Args:
         momentum (float): Weight of the average itself in the first update. Defaults to

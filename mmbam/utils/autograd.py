@@ -21,12 +21,12 @@ class GradientAtOnce(torch.autograd.Function):
         """Sum up what ``function(*inputs)`` yields.
 
         Args:
-            function (Callable): A generator of pairs: a scalar, and a number to report
-                that has no gradient.
-            *inputs (Tensor): What gradients are wanted of.
+            function (Callable): Generator of pairs of scalars: one to differentiate,
+                and one without gradient to report.
+            *inputs (Tensor): Tensors to differentiate by, arguments of ``function``.
 
         Returns:
-            tuple[Tensor, Tensor]: The sum of the scalars and that of the numbers.
+            tuple[Tensor, Tensor]: The sums of the first and of the second ones.
         """
         leaves = [x.detach().requires_grad_(x.requires_grad) for x in inputs]
         scalars, reports = [], []

@@ -35,7 +35,7 @@ def embedding(backbone: nn.Module, images: Tensor) -> Tensor:
     Args:
         backbone (nn.Module): Any network whose output :func:`pool_features` takes, or
             one registered here.
-        images (Tensor): Normalised images of shape (n, c, H, W).
+        images (Tensor): Normalized images of shape (n, c, H, W).
 
     Returns:
         Tensor: Embeddings of shape (n, width).
@@ -126,7 +126,7 @@ def patch_tokens(backbone: nn.Module, images: Tensor) -> Tensor:
 
     Args:
         backbone (nn.Module): A backbone of mmpretrain or timm, or one registered here.
-        images (Tensor): Normalised images of shape (n, 3, H, W). A ViT needs sides that
+        images (Tensor): Normalized images of shape (n, 3, H, W). A ViT needs sides that
             are multiples of its patch size; its position embedding is resized to them.
 
     Returns:
@@ -161,7 +161,7 @@ def attention_maps(backbone: nn.Module, images: Tensor) -> Tensor:
     Args:
         backbone (nn.Module): A ViT of mmpretrain or timm with a [cls] token, or a
             network registered here. Any other raises :class:`NoAttentionError`.
-        images (Tensor): Normalised images of shape (n, c, H, W).
+        images (Tensor): Normalized images of shape (n, c, H, W).
 
     Returns:
         Tensor: Attention of shape (n, heads, h, w). The attention to [cls] and to other
@@ -200,7 +200,7 @@ def heat_map(backbone: nn.Module, images: Tensor) -> Tensor:
 
     Args:
         backbone (nn.Module): A backbone of mmpretrain or timm, or one registered here.
-        images (Tensor): Normalised images of shape (n, c, H, W).
+        images (Tensor): Normalized images of shape (n, c, H, W).
 
     Returns:
         Tensor: Heat maps of shape (n, h, w), in the network's own resolution and range.

@@ -28,7 +28,7 @@ class BAMLoss(nn.Module):
     From `Unsupervised Representation Learning by Balanced Self Attention Matching
     <https://arxiv.org/abs/2408.02014>`_ (ECCV 2024). Works in any training loop. It is
     Eq. 5 averaged over images and pairs of views. Its mean over ranks, which is what
-    DistributedDataParallel optimises, is the loss of all their images as one batch.
+    DistributedDataParallel minimizes, is the loss of all their images as one batch.
 
     Args:
         num_views (int): Number V of views of each image.
@@ -46,7 +46,7 @@ class BAMLoss(nn.Module):
             views, a square matrix as in the paper; ``'all'``: of all views, as in the
             release, so that a teacher must see all views. Defaults to ``'targets'``.
         top_k (int): Number of columns of B kept per image, 0 for all. Defaults to 0.
-        global_norm (bool): Whether to normalise over all target views at once. If
+        global_norm (bool): Whether to normalize over all target views at once. If
             False, each pair of views is a matrix of its own. Defaults to True.
         balanced (bool): Whether to balance the targets. If False, they are A itself
             without gradient (Eq. 2), which collapses (Table 1). Defaults to True.
@@ -97,7 +97,7 @@ class BAMLoss(nn.Module):
 
     @torch.compiler.disable  # collectives and an inner backward pass
     def forward(self, z: Tensor, z_target: Tensor | None = None) -> Tensor:
-        """Compute this rank's share of the loss, a scalar.
+        """Compute this rank's loss, a scalar; the mean over ranks is that of the batch.
 
         Args:
             z (Tensor): Latents of any length, ordered view by view, shape (V * n, d).
@@ -107,7 +107,7 @@ class BAMLoss(nn.Module):
         """
         V, T = self.num_views, self.num_target_views
         Z = Z_m = _by_view(z, V, 'z')
-        if z_target is not None:  # the teacher's latents, Z_m in App. C
+        if z_target is not None:  # App. C: columns, and both sides of B, are Z_m
             Z_m = _by_view(z_target.detach(), self.num_teacher_views, 'z_target').to(Z)
             if Z_m.shape[1:] != Z.shape[1:]:
                 raise InputError(
@@ -115,14 +115,14 @@ class BAMLoss(nn.Module):
                     f'as z, {tuple(z.shape)}, but got {tuple(z_target.shape)}.'
                 )
         with torch.autocast(z.device.type, enabled=False):
-            Z_cols, row_images, col_images = _gather_latents(Z_m[:T])
+            Z_cols, row_images, col_images = _gather_latents(Z_m[:T])  # of length 1
             n, N = len(row_images), len(col_images)
             if self.positive_mask is not None and N < 2:
                 raise InputError(f'positive_mask needs at least 2 images, but got {N}.')
             if self.global_norm:  # one block of columns for all target views
                 Z_cols, col_images = Z_cols.flatten(0, 1), col_images.repeat(T)
-            same = row_images[:, None] == col_images  # i = j (mod n) in Eq. 3
-            positive = same if self.positive_mask else None
+            same_image = row_images[:, None] == col_images  # i = j (mod n) in Eq. 3
+            positive = same_image if self.positive_mask else None
             value = 0.0 if self.positive_mask == 'zero' else EXCLUDED
 
             def compare(rows: Tensor, columns: Tensor) -> Tensor:
@@ -136,22 +136,24 @@ class BAMLoss(nn.Module):
                     if T == 1 and v == 0:  # it has no other target view to match
                         continue
                     log_A = attention(compare(rows, columns), self.tau, log=True)
-                    # CE is linear in b: the sum of b does for all target views but v.
+                    # CE is linear in b, so that one product with the sum of all b of
+                    # the other target views is the sum of their cross entropies.
                     loss = match(B_sum - B[v] if v < T else B_sum, log_A).mean()
                     log_A = log_A.detach()
-                    yield loss, match(log_A.exp(), log_A).mean()  # CE(a, a): entropy
+                    yield loss, match(log_A.exp(), log_A).mean()  # entropy: CE(a, a)
 
             # Only one view's S and A exist at a time: its gradient is taken at once.
             loss, entropy_a = GradientAtOnce.apply(match_views, Z_cols, *Z.unbind())
             entropy_b = match(B, B.clamp(min=torch.finfo(B.dtype).tiny).log()).mean()
-            entropy_a /= V if T > 1 else V - 1
+            entropy_a /= V if T > 1 else V - 1  # number of views that were matched
             self.stats = dict(entropy_a=entropy_a, entropy_b=entropy_b)
-            # The mean over ranks follows: one with more images must weigh more.
+            # T * (V - 1) pairs of a target and another view. A rank with more images
+            # weighs more in the mean over ranks, so that it is a mean over images.
             return loss / (T * (V - 1)) * (n * get_world_size() / N)
 
     @torch.no_grad()
     def _balanced_targets(self, Z_m: Tensor, compare: Callable) -> Tensor:
-        """B of the target views: (T, n, T * N), or (T, T, n, N) by pairs of views."""
+        """B of the target views: (T, n, T * N), or (T, T, n, N) without global norm."""
         T = self.num_target_views
         S = compare(Z_m[:T] if self.global_norm else Z_m[:T, None])
         if not self.balanced:
@@ -159,8 +161,8 @@ class BAMLoss(nn.Module):
         elif not self.global_norm:
             B = balance(S, self.tau_b, self.sinkhorn_iters)
         else:
-            more = partial(map, compare, Z_m[T : self.num_teacher_views])
-            B = balance(S.flatten(0, 1), self.tau_b, self.sinkhorn_iters, more)
+            further = partial(map, compare, Z_m[T : self.num_teacher_views])
+            B = balance(S.flatten(0, 1), self.tau_b, self.sinkhorn_iters, further)
             B = B.unflatten(0, (T, -1))
         return _keep_top_k(B, self.top_k) if self.top_k else B
 
@@ -176,14 +178,15 @@ def _by_view(z: Tensor, num_views: int, name: str) -> Tensor:
 
 
 def _gather_latents(Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalised latents (T, N, d) of all ranks' images, from this rank's (T, n, d),
-    the places (n,) of this rank's images among them, and the places (N,) of all."""
+    """Latents of length 1 (T, N, d) of all ranks' images, from this rank's (T, n, d),
+    the indices (n,) of this rank's images among them, and the indices (N,) of all."""
     Z, n = F.normalize(Z, dim=-1), Z.shape[1]
     before, N = 0, n
     if get_world_size() > 1:
         sizes = [int(size) for size in all_gather(torch.tensor(n, device=Z.device))]
         before, N = sum(sizes[: get_rank()]), sum(sizes)
-        # Each rank fills in its own images, however many. Gradients reach all ranks.
+        # A gather for any n: each rank adds its images to the others' zeros. Backward
+        # it sums the gradients of all ranks, so that columns teach their own rank too.
         Z = dist_nn.all_reduce(F.pad(Z, (0, 0, before, N - before - n)))
     all_images = torch.arange(N, device=Z.device)
     return Z, all_images[before : before + n], all_images

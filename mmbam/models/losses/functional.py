@@ -58,9 +58,9 @@ def balance(
 
     Each iteration scales the columns of ``K = exp(S / tau_b)`` to equal sums, over the
     rows of all ranks, and then its rows to sum 1; columns first, as in the authors'
-    release. Scaling columns is the same as adding a number c to each column of S, and
-    scaling the rows is the soft-max. So B is the attention of S + c at temperature
-    tau_b, and only c has to be found.
+    release. To scale a column of K is to add a number to that column of S, and to scale
+    the rows is the soft-max. So B is the attention of S + c at temperature tau_b, and
+    only c (..., 1, C), one number for each column, has to be found.
 
     Args:
         S (Tensor): Similarities of this rank's rows, shape (..., M, C).
@@ -72,14 +72,15 @@ def balance(
     """
     c = S.new_zeros(1)
     for i in range(iters):
-        log_sums = []  # logarithms of the columns' sums
+        log_sums = []  # logarithms of the columns' sums, for each matrix of rows
         for s in chain([S], further_rows()):
-            if i == 0:  # the rows are not scaled yet, and K itself may overflow
+            if i == 0:  # K as it is, by its logarithm because exp may overflow
                 log_sums.append((s / tau_b).logsumexp(dim=-2))
             else:
                 log_sums.append(attention(s + c, tau_b).sum(dim=-2).log())
         log_sum = torch.stack(log_sums).logsumexp(dim=0)
         log_sum = torch.stack(all_gather(log_sum)).logsumexp(dim=0)  # over ranks
+        # To sum 1; any other sum would drop out in the soft-max that scales the rows.
         c = c - tau_b * log_sum.unsqueeze(-2)
     return attention(S + c, tau_b)
 
