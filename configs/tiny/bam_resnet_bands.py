@@ -47,13 +47,13 @@ train_dataloader = dict(
         pipeline=train_pipeline,
     ),
 )
-labelled = dict(type='CustomDataset', data_root=data_root, pipeline=test_pipeline)
+labeled = dict(type='CustomDataset', data_root=data_root, pipeline=test_pipeline)
 custom_hooks = [
     dict(type='mmbam.SeedByEpochHook'),
     dict(
         type='mmbam.KNNHook',
-        train_dataset=dict(labelled, data_prefix='train'),
-        test_dataset=dict(labelled, data_prefix='val'),
+        train_dataset=dict(labeled, data_prefix='train'),
+        test_dataset=dict(labeled, data_prefix='val'),
         interval=5,
         fraction=1.0,
         batch_size=200,

@@ -39,10 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'data',
         help='folder of class folders, or with train and val folders of them; with '
-        '--labelled, a folder of any images',
+        '--labeled, a folder of any images',
     )
     parser.add_argument(
-        '--labelled', help='folder of class folders to evaluate on, if data has none'
+        '--labeled',
+        '--labelled',  # its name in version 0.1.0
+        help='folder of class folders to evaluate on, if data has none',
     )
     parser.add_argument(
         '--methods',

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> str:
     require_writable(args.out, args.config, args.checkpoint)
     cfg, backbone, preprocessor = load_network(args)
     images = images_to_crop(cfg, args.images, args.coco, args.size)
-    # Spread over the data set, since neighbours are often similar.
+    # Spread over the data set, since neighbors are often similar.
     number = min(args.num, len(images))
     shown = np.linspace(0, len(images) - 1, number).astype(int).tolist()
     seen, complaints = zip(*(images[i] for i in shown))

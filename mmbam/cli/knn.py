@@ -1,4 +1,4 @@
-"""Accuracy of weighted k nearest neighbours on the features of a checkpoint."""
+"""Accuracy of weighted k nearest neighbors on the features of a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         nargs='+',
         default=[20],
-        help='numbers of neighbours that vote',
+        help='numbers of neighbors that vote',
     )
     parser.add_argument(
         '--temperature',

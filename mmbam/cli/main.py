@@ -22,7 +22,7 @@ VERBS = {
     'pretrain': 'pre-train on a folder of images, with settings derived from it',
     'train': 'train from a config of mmbam or any other OpenMMLab project',
     'test': 'test a checkpoint with a config of any OpenMMLab project',
-    'knn': 'accuracy of nearest neighbours on frozen features',
+    'knn': 'accuracy of nearest neighbors on frozen features',
     'linear': 'accuracy of a linear probe on frozen features',
     'transfer': 'logistic regression on the features of other data sets',
     'cluster': 'k-means on frozen features against the labels',

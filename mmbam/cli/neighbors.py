@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--query',
         nargs='+',
         metavar='FILE',
-        help='images whose neighbours are shown; without it, some of the folder are',
+        help='images whose neighbors are shown; without it, some of the folder are',
     )
     parser.add_argument(
         '--num-queries',
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=8,
         help='number of queries from the folder, where --query names none',
     )
-    parser.add_argument('--k', type=int, default=8, help='neighbours of each query')
+    parser.add_argument('--k', type=int, default=8, help='neighbors of each query')
     parser.add_argument(
         '--threshold',
         type=float,

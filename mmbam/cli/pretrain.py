@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--teacher-checkpoint', metavar='FILE', help='weights of the teacher'
     )
     parser.add_argument(
-        '--labelled',
+        '--labeled',
         metavar='DIR',
         help='class folders (or train and val of them) for k-NN accuracy on the way',
     )
@@ -121,7 +121,7 @@ def plan(args: argparse.Namespace) -> Recipe:
         init=args.init,
         teacher=args.teacher,
         teacher_checkpoint=args.teacher_checkpoint,
-        labelled=args.labelled,
+        labeled=args.labeled,
         options=dict(args.cfg_options),
     )
     return derive(measure(args.images), wishes)
@@ -145,7 +145,7 @@ def summarize(outcome: dict[str, str], args: argparse.Namespace) -> None:
         f'Page:            {outcome["page"]}',
         'What you may type next:',
         f'  accuracy       mmbam knn {config} {checkpoint}'
-        + ('' if args.labelled else f' --size {size} --train DIR --test DIR'),
+        + ('' if args.labeled else f' --size {size} --train DIR --test DIR'),
         f'  other formats  mmbam convert {checkpoint} backbone.pth --to timm',
         f'  attention      mmbam draw attention {config} {checkpoint} {args.images}',
         f'  after a stop   mmbam pretrain {args.images} --out {outcome["out"]}'

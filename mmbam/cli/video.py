@@ -1,6 +1,6 @@
 """J and F on DAVIS-2017 of masks propagated by the features of a checkpoint.
 
-Labels of the first frame go from frame to frame by nearest neighbours of frozen patch
+Labels of the first frame go from frame to frame by nearest neighbors of frozen patch
 tokens, with the first and the T last frames as context.
 """
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--size', type=int, default=480, help='shorter side of the frames, in pixels'
     )
-    parser.add_argument('--k', type=int, default=5, help='neighbours of a token')
+    parser.add_argument('--k', type=int, default=5, help='neighbors of a token')
     parser.add_argument(
         '--radius', type=int, default=12, help='radius of the search, in tokens'
     )
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--temperature',
         type=float,
         default=0.1,
-        help="temperature of the neighbours' weights",
+        help="temperature of the neighbors' weights",
     )
     parser.add_argument(
         '--no-scores',

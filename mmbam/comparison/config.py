@@ -64,7 +64,7 @@ def labels(settings: Settings) -> list[str]:
             f'accuracy and no winner. {number} images that no method trained on show '
             'RankMe and how far the neighbors of an image agree between two views: '
             'these tell whether a network learned something, not which one learned '
-            'more. Class folders (--labelled) would.'
+            'more. Class folders (--labeled) would.'
         ]
     error = standard_error(50, number)
     return [

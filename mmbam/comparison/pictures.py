@@ -24,21 +24,21 @@ SIDE = 256  # pixels of an image at most: more would not be seen on the page
 
 
 def draw_course(
-    runs: Mapping[str, Sequence[dict]], labelled: bool, path: str | Path
+    runs: Mapping[str, Sequence[dict]], labeled: bool, path: str | Path
 ) -> None:
     """Draw the quality of features against seconds and epochs.
 
     Args:
         runs (Mapping[str, Sequence[dict]]): Results of each seed's run, under each
             method's title.
-        labelled (bool): Whether there are accuracies. Else the measures without labels
+        labeled (bool): Whether there are accuracies. Else the measures without labels
             are drawn.
         path (str | Path): PNG to write.
     """
     figure = Figure(figsize=(10, 7), layout='constrained')
     grid = figure.subplots(2, 2, sharey='row')
     measures = dict(agreement='Neighbors agree (%)', rankme='RankMe')
-    if labelled:
+    if labeled:
         measures = dict(knn='k-NN top-1 (%)', linear='Linear probe top-1 (%)')
     lengths = dict(seconds='Seconds of training', epoch='Epochs')
     for axes, (key, by) in zip(grid.flat, itertools.product(measures, lengths)):
@@ -116,12 +116,12 @@ def read_looks(
 def draw_neighbours(
     looks: Mapping[str, dict],
     images: Mapping[str, Mapping[int, np.ndarray]],
-    labelled: bool,
+    labeled: bool,
     path: str | Path,
 ) -> None:
     """Draw test images beside their nearest training images, for each method.
 
-    Looks and images are those of :func:`read_looks`; if they are ``labelled``, frames
+    Looks and images are those of :func:`read_looks`; if they are ``labeled``, frames
     tell which neighbors are of the same class.
     """
     first = next(iter(looks.values()))
@@ -143,7 +143,7 @@ def draw_neighbours(
                 row[1:], of['neighbours'][i], of['same'][i].tolist()
             ):
                 axes.imshow(images['train'][int(number)])
-                if labelled:
+                if labeled:
                     color = 'tab:green' if same else 'tab:red'
                     axes.spines[:].set(color=color, linewidth=2.5)
             for axes in row:

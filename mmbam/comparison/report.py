@@ -197,9 +197,9 @@ def _looks(results: dict, runs: dict[str, list[dict]], out: Path) -> list[Pictur
         Settings(**results['settings']),
         {t: out / f'{of[0]["method"]}_seed{of[0]["seed"]}' for t, of in runs.items()},
     )
-    labelled = results['classes'] > 0
-    draw_neighbours(looks, images, labelled, out / 'neighbours.png')
-    frames = ' A green frame marks the same class, a red one another.' * labelled
+    labeled = results['classes'] > 0
+    draw_neighbours(looks, images, labeled, out / 'neighbours.png')
+    frames = ' A green frame marks the same class, a red one another.' * labeled
     pictures = [
         Picture(
             out / 'neighbours.png',

@@ -29,8 +29,8 @@ class Settings:
     Args:
         data (str): Folder of class folders, or a folder with ``train`` and ``val`` (or
             ``test``) folders of class folders. A folder of any images will do, and no
-            accuracy is measured then, unless ``labelled`` is given.
-        labelled (str, optional): Folder of class folders, laid out as above, if
+            accuracy is measured then, unless ``labeled`` is given.
+        labeled (str, optional): Folder of class folders, laid out as above, if
             ``data`` has none. Nothing is pre-trained on it. Defaults to None.
         backbone (str): ``'resnet'`` or ``'vit'`` (small networks for small images), or
             a config whose ``model.backbone`` is taken. Defaults to ``'resnet'``.
@@ -54,7 +54,7 @@ class Settings:
     """
 
     data: str
-    labelled: str | None = None
+    labeled: str | None = None
     backbone: str = 'resnet'
     size: int = 32
     epochs: int | None = None
@@ -122,19 +122,19 @@ class Settings:
         The first has no pipeline: that is the method's. The others are to evaluate on.
         """
         pipeline = plain_pipeline(self.size)
-        train, test = _split(self.labelled or self.data, pipeline, self.classes() > 0)
+        train, test = _split(self.labeled or self.data, pipeline, self.classes() > 0)
         pretrain = {k: v for k, v in train.items() if k != 'pipeline'}
-        if self.labelled is not None:
+        if self.labeled is not None:
             pretrain = dataset_of(self.data)
         return dict(pretrain=pretrain, train=train, test=test)
 
     def classes(self) -> int:
         """Return the number of class folders, 0 if there are no labels."""
-        folder = _parts(self.labelled or self.data)[0]
+        folder = _parts(self.labeled or self.data)[0]
         number = sum(child.is_dir() for child in folder.iterdir())
-        if number < 2 and self.labelled is not None:
+        if number < 2 and self.labeled is not None:
             raise InputError(
-                f'labelled needs at least 2 class folders, but {str(folder)!r} holds '
+                f'labeled needs at least 2 class folders, but {str(folder)!r} holds '
                 f'{number}.'
             )
         return number if number > 1 else 0

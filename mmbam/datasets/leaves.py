@@ -23,7 +23,7 @@ def leaf_datasets(dataset: Any) -> list[BaseDataset]:
             KFoldDataset, and torch's ConcatDataset and Subset.
 
     Returns:
-        list[BaseDataset]: Each data set once, fully initialised, in the order of the
+        list[BaseDataset]: Each data set once, fully initialized, in the order of the
         data.
     """
     leaves: list[BaseDataset] = []

@@ -34,7 +34,7 @@ def localize(
 
     Args:
         backbone (nn.Module): Any network that :func:`mmbam.models.heat_map` takes.
-        data_preprocessor (nn.Module): Module of the model that normalises images.
+        data_preprocessor (nn.Module): Module of the model that normalizes images.
         images (PlainImages): Images to localise.
         batch_size (int): Number of images in a batch. Defaults to 256.
         num_workers (int): Number of data-loader workers of each rank. Defaults to 4.

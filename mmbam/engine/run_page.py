@@ -143,7 +143,7 @@ class RunPage:
 
     def _draw_neighbours(self, path: Path) -> str | None:
         if len(self.images) < 2:
-            return 'There are too few images for neighbours.'
+            return 'There are too few images for neighbors.'
         z = F.normalize(self._run(embedding).flatten(1), dim=1)
         count = len(self.images)
         queries = [k * count // QUERIES for k in range(min(QUERIES, count))]
@@ -228,7 +228,7 @@ CURVES = (
 )
 NEIGHBOURS_CAPTION = (
     'Images of the folder, and those whose features are most alike by the present '
-    'network, with their cosine similarity. Neighbours should become more alike in '
+    'network, with their cosine similarity. Neighbors should become more alike in '
     'content, and not only in color.'
 )
 VIEWS_CAPTION = (

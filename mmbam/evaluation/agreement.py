@@ -28,7 +28,7 @@ def neighbour_agreement(first: Tensor, second: Tensor, k: int = 10) -> float:
     """
     if first.dim() != 2 or first.shape != second.shape or not 1 <= k < len(first):
         raise InputError(
-            'The agreement of neighbours needs two tensors of one shape (N, d) with N '
+            'The agreement of neighbors needs two tensors of one shape (N, d) with N '
             f'above k of at least 1, but got {tuple(first.shape)}, '
             f'{tuple(second.shape)} and k={k}.'
         )

@@ -88,7 +88,7 @@ def knn_predict(
     size = _over_ranks(len(train_labels), 'sum')
     if k > size:
         raise InputError(
-            f'k={k} neighbours need at least as many training samples, but there are '
+            f'k={k} neighbors need at least as many training samples, but there are '
             f'{size}: choose a smaller k or more samples.'
         )
     near, classes = _local_neighbours(train_features, train_labels, test_features, k)

@@ -122,6 +122,6 @@ def _require_finite(*features: Tensor) -> None:
     for one in features:
         if not one.isfinite().all():
             raise InputError(
-                'Neighbours need finite embeddings, but some hold NaN or infinite '
+                'Neighbors need finite embeddings, but some hold NaN or infinite '
                 'values: the network may have diverged.'
             )

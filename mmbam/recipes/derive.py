@@ -309,8 +309,8 @@ class _Derivation:
         self.row(*row)
         hooks.append(dict(type='mmbam.MonitorHook', interval=self.log_every))
         self.row('alarm', 'on', 'ends a run whose targets say nothing')
-        if wishes.labelled:
-            hook, row = knn(wishes.labelled, self.size, epochs)
+        if wishes.labeled:
+            hook, row = knn(wishes.labeled, self.size, epochs)
             hooks.append(hook)
             self.row(*row)
         hooks.append(dict(type='mmbam.PageHook', interval=max(1, epochs // 20)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmbam.evaluation.frozen import plain_pipeline
-from mmbam.evaluation.labelled import train_and_test
+from mmbam.evaluation.labeled import train_and_test
 
 from . import numbers
 
@@ -51,10 +51,10 @@ def localization(
 
 
 def knn(folder: str, size: int, epochs: int) -> tuple[dict, Row]:
-    """The hook that measures k-NN accuracy on labelled images.
+    """The hook that measures k-NN accuracy on labeled images.
 
     Args:
-        folder (str): See :func:`mmbam.evaluation.labelled.train_and_test`.
+        folder (str): See :func:`mmbam.evaluation.labeled.train_and_test`.
         size (int): Side of the images.
         epochs (int): Length of the run.
     """

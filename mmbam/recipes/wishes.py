@@ -35,7 +35,7 @@ class Wishes:
         init (str, optional): Checkpoint to start from. Defaults to None.
         teacher (str, optional): Name of a frozen teacher's network. Defaults to None.
         teacher_checkpoint (str, optional): Its weights. Defaults to None.
-        labelled (str, optional): Class folders for k-NN while training. Defaults to
+        labeled (str, optional): Class folders for k-NN while training. Defaults to
             None.
         options (dict): Changes to the config by dotted keys. Defaults to none.
     """
@@ -50,7 +50,7 @@ class Wishes:
     init: str | None = None
     teacher: str | None = None
     teacher_checkpoint: str | None = None
-    labelled: str | None = None
+    labeled: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -57,7 +57,7 @@ def embed_pairs(
     batches: Iterable[dict],
     neck: nn.Module | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Embed the first two views of labelled images.
+    """Embed the first two views of labeled images.
 
     Args:
         backbone (nn.Module): Network that embeds the views.

@@ -41,7 +41,7 @@ def draw_course(
     rate.set(title='Learning rate')
     if knn:
         _plot(last, scalars, 'knn/top1', color='C4')
-        last.set(title='k-NN accuracy on the labelled images', ylabel='top-1 (%)')
+        last.set(title='k-NN accuracy on the labeled images', ylabel='top-1 (%)')
     else:
         for number, (key, label) in enumerate(
             dict(
@@ -92,7 +92,7 @@ def draw_neighbours(
         similarities (Sequence): Cosine similarity to each neighbour.
         path (str | Path): PNG to write.
     """
-    titles = ['image', *(f'neighbour {k + 1}' for k in range(len(rows[0]) - 1))]
+    titles = ['image', *(f'neighbor {k + 1}' for k in range(len(rows[0]) - 1))]
     labels = [['', *(f'{value:.2f}' for value in row)] for row in similarities]
     _draw_grid(rows, titles, path, labels)
 

@@ -214,7 +214,7 @@ def paths() -> Iterator[tuple[str, str]]:
         'draw attention ^ {} --out @/a', 'draw crops ^ --images {} --out @/a.png',
         'draw similarities $/bam.py $/bam.pth --images {} --out @/a.png',
         'video ^ --root {} --out @/v', 'compare {} --epochs 1 --out @/c',
-        'compare $ --labelled {} --epochs 1 --out @/c',
+        'compare $ --labeled {} --epochs 1 --out @/c',
         'train $/bam.py --cfg-options train_dataloader.dataset.data_root={}',
         'train $/bam.py --cfg-options custom_hooks.1.train_dataset.data_root={}',
     )  # fmt: skip

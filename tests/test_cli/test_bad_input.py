@@ -182,7 +182,7 @@ def test_a_missing_split_file(root, command):
 @pytest.mark.parametrize(
     'command, sentence',
     [
-        ('knn ^ --k=50', 'k=50 neighbours need at least'),
+        ('knn ^ --k=50', 'k=50 neighbors need at least'),
         ('knn ^ --k=0', 'got k=0'),
         ('knn ^ --fraction=0', 'fraction must be in (0, 1]'),
         ('knn ^ --size=0', '--size must be at least 1'),

@@ -32,6 +32,6 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path):
     make_folders(tmp_path, train=2, test=1)
     config, weights, _ = make_config(tmp_path)
     _, error = run_verb('knn', config, weights, '--num-workers=0')
-    assert error.startswith('mmbam knn: k=20 neighbours need')
+    assert error.startswith('mmbam knn: k=20 neighbors need')
     _, error = run_verb('knn', config, tmp_path / 'gone.pth')
     assert error.startswith('mmbam knn: There is no checkpoint file')

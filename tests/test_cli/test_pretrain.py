@@ -39,8 +39,8 @@ def photos(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope='module')
-def labelled(tmp_path_factory) -> Path:
-    return write_photos(tmp_path_factory.mktemp('pretrain') / 'labelled')
+def labeled(tmp_path_factory) -> Path:
+    return write_photos(tmp_path_factory.mktemp('pretrain') / 'labeled')
 
 
 def command(*words: object, options: bool = True) -> dict[str, str]:
@@ -62,7 +62,7 @@ def assert_equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None
 
 
 @pytest.fixture(scope='module')
-def done(photos, labelled, tmp_path_factory):
+def done(photos, labeled, tmp_path_factory):
     """A run of two epochs, and what it printed."""
     out = tmp_path_factory.mktemp('runs') / 'photos'
     with pytest.MonkeyPatch.context() as patch:
@@ -71,7 +71,7 @@ def done(photos, labelled, tmp_path_factory):
             'builtins.print', lambda *words, **_: lines.append(' '.join(words))
         )
         words = (photos, '--epochs', 2, '--batch-size', 8, '--out', out)
-        outcome = command(*words, '--labelled', labelled)
+        outcome = command(*words, '--labeled', labeled)
     return outcome, '\n'.join(lines), words
 
 
@@ -109,10 +109,10 @@ def test_the_config_alone_gives_the_same_weights_to_the_bit(done, tmp_path):
 
 
 def test_a_run_that_was_stopped_ends_with_the_same_weights(
-    done, photos, labelled, tmp_path, monkeypatch
+    done, photos, labeled, tmp_path, monkeypatch
 ):
     out = tmp_path / 'stopped'
-    words = (photos, *done[2][1:5], '--out', out, '--labelled', labelled)
+    words = (photos, *done[2][1:5], '--out', out, '--labeled', labeled)
 
     class Crash(Exception):
         pass
@@ -132,12 +132,12 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(
     assert (out / 'config.py').read_text() == before
 
 
-def test_a_folder_in_use_is_refused(done, labelled):
+def test_a_folder_in_use_is_refused(done, labeled):
     with pytest.raises(InputError, match='is not empty: go on .* --resume'):
         command(*done[2])
     words = [3 if word == 2 else word for word in done[2]]
     with pytest.raises(InputError, match='max_epochs=2, but these arguments give 3'):
-        command(*words, '--labelled', labelled, '--resume')
+        command(*words, '--labeled', labeled, '--resume')
 
 
 def test_a_dry_run_writes_nothing(photos, tmp_path, capsys, monkeypatch):
@@ -155,7 +155,7 @@ def test_a_dry_run_writes_nothing(photos, tmp_path, capsys, monkeypatch):
         (['{}', '--epochs', 0], 'epochs must be at least 1'),
         (['{}', '--model', 'resnet8'], 'must be one of resnet18, .* timm:NAME'),
         (['{}', '--batch-size', 900], 'number of images, 21, but got 900'),
-        (['{}', '--labelled', 'missing'], 'no folder'),
+        (['{}', '--labeled', 'missing'], 'no folder'),
         (['{}', '--cfg-options', 'randomness.seed=-1'], 'randomness.seed must be'),
     ],
 )

@@ -364,7 +364,7 @@ def test_views_are_the_same_each_time_and_differ_from_one_another(data):
     assert not torch.equal(one['first'].dataset[0][0], one['second'].dataset[0][0])
 
 
-def test_data_may_be_split_or_labelled_elsewhere(data, tmp_path):
+def test_data_may_be_split_or_labeled_elsewhere(data, tmp_path):
     split = Settings(data, epochs=1).datasets()
     assert split['train']['data_root'].endswith('train')
     assert split['test']['data_root'].endswith('test')
@@ -374,9 +374,9 @@ def test_data_may_be_split_or_labelled_elsewhere(data, tmp_path):
     assert whole['pretrain']['indices'] == whole['train']['indices']
     images = tmp_path / 'images'
     shutil.copytree(f'{data}/train/class0', images)
-    with pytest.raises(InputError, match='labelled needs at least 2 class folders'):
-        Settings(data, labelled=str(images), epochs=1).datasets()
-    other = Settings(str(images), labelled=data, epochs=1).datasets()
+    with pytest.raises(InputError, match='labeled needs at least 2 class folders'):
+        Settings(data, labeled=str(images), epochs=1).datasets()
+    other = Settings(str(images), labeled=data, epochs=1).datasets()
     assert other['pretrain']['data_root'] == str(images)
     assert other['train'] == split['train']
 

@@ -134,9 +134,9 @@ def test_a_sample_without_label_is_named():
             data_samples=BaseDataElement(metainfo=dict(img_path='cat.png')),
         )
     ]
-    unlabelled = DataLoader(data, collate_fn=pseudo_collate)
+    unlabeled = DataLoader(data, collate_fn=pseudo_collate)
     with pytest.raises(ValueError, match='cat.png has none'):
-        extract(Mean(), unlabelled)
+        extract(Mean(), unlabeled)
 
 
 def test_images_of_two_sizes_are_refused():

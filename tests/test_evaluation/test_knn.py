@@ -78,7 +78,7 @@ def test_a_small_temperature_neither_overflows_nor_underflows():
 
 def test_more_neighbours_than_samples_is_one_clear_sentence():
     data = made_features(num_train=10)
-    with pytest.raises(ValueError, match='k=20 neighbours need.*there are 10'):
+    with pytest.raises(ValueError, match='k=20 neighbors need.*there are 10'):
         knn_accuracy(*data)
 
 

@@ -126,6 +126,6 @@ def test_what_is_wrong_is_said(pairs):
     identity = MODELS.build(dict(type='mmpretrain.SelfSupDataPreprocessor'))
     with pytest.raises(ValueError, match='two views of each image'):
         embed_pairs(Mean(), identity, batches(num_views=1))
-    unlabelled = [dict(b, data_samples=[BaseDataElement()] * 4) for b in batches()]
+    unlabeled = [dict(b, data_samples=[BaseDataElement()] * 4) for b in batches()]
     with pytest.raises(ValueError, match='an image has no label'):
-        embed_pairs(Mean(), identity, unlabelled)
+        embed_pairs(Mean(), identity, unlabeled)

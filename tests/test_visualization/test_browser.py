@@ -22,13 +22,13 @@ from tests.helpers.folders import make_folders
 pytestmark = [pytest.mark.slow, needs_chromium]
 
 
-def made_up_run(name, labelled):
+def made_up_run(name, labeled):
     rng = np.random.default_rng(len(name))
     points = [
         dict(epoch=epoch, seconds=100.0 * epoch, rankme=20.0, agreement=30.0)
         for epoch in range(3)
     ]
-    for point in points if labelled else ():
+    for point in points if labeled else ():
         point.update(knn=rng.uniform(20, 60), linear=rng.uniform(20, 60))
     run = dict(
         method=name, seed=0, epochs=1000, history=points, train_seconds=123456.0,
@@ -36,20 +36,20 @@ def made_up_run(name, labelled):
         step_seconds=dict(median=12.3, p10=11.1, p90=123.4), wait_share=0.5,
         peak_memory=2**37,
     )  # fmt: skip
-    return dict(run, nmi=55.5, ari=44.4, clusters=3) if labelled else run
+    return dict(run, nmi=55.5, ari=44.4, clusters=3) if labeled else run
 
 
-@pytest.mark.parametrize('labelled', [True, False])
-def test_a_comparison_fits(labelled, tmp_path):
+@pytest.mark.parametrize('labeled', [True, False])
+def test_a_comparison_fits(labeled, tmp_path):
     make_folders(tmp_path / 'data')
-    folder = tmp_path / 'data' if labelled else tmp_path / 'data/train/class0'
+    folder = tmp_path / 'data' if labeled else tmp_path / 'data/train/class0'
     out = tmp_path / 'out'
     methods = load_methods(method_names()[:5])
     looks = dict(
         queries=torch.tensor([0, 1]), neighbours=torch.tensor([[0, 1, 2]] * 2),
         same=torch.tensor([[True, False, True]] * 2), heat=torch.rand(2, 4, 4),
     )  # fmt: skip
-    if not labelled:  # of 8 images, 2 are kept to test
+    if not labeled:  # of 8 images, 2 are kept to test
         looks['queries'] = torch.tensor([0, 1])
     for method in methods:
         save_tensors(looks, out / f'{method.name}_seed0' / 'looks.pt')
@@ -66,7 +66,7 @@ def test_a_comparison_fits(labelled, tmp_path):
         methods={
             m.name: dict(title=m.title, source=m.source, own=m.own) for m in methods
         },
-        runs=[made_up_run(method.name, labelled) for method in methods],
+        runs=[made_up_run(method.name, labeled) for method in methods],
     )
     results['runs'][0] = dict(method=methods[0].name, seed=0, error='A' + ' long' * 60)
     page = write_report(results, out)

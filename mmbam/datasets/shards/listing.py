@@ -45,7 +45,7 @@ class Listing:
 def list_shard(path: str | Path) -> Listing:
     """List the samples of a shard, in WebDataset's form.
 
-    Neighbours whose names differ only behind the first dot of the last part make up a
+    Neighbors whose names differ only behind the first dot of the last part make up a
     sample. The first with an ending of :data:`SUFFIXES` is its image. Its class is that
     of a ``.cls``, or ``class`` or ``cls`` in a ``.json``.
 

@@ -99,8 +99,8 @@ def write_coco(
 def write_ade20k(root: Path, split: str, scenes: Iterable[Scene]) -> None:
     """Write ADE20K's images and semantic maps.
 
-    Maps hold label + 1, since 0 means "not labelled" in ADE20K. The background is
-    labelled too: it comes from a photograph like the objects.
+    Maps hold label + 1, since 0 means "not labeled" in ADE20K. The background is
+    labeled too: it comes from a photograph like the objects.
     """
     images = root / 'images' / ADE_SPLITS[split]
     maps = root / 'annotations' / ADE_SPLITS[split]

@@ -20,7 +20,7 @@ from mmbam.utils.random import preserved_randomness
 
 @HOOKS.register_module()
 class KNNHook(Hook):
-    """Classify a labelled test set by its nearest training features every N epochs.
+    """Classify a labeled test set by its nearest training features every N epochs.
 
     The accuracies ``knn/top1`` and ``knn/top5`` (per cent) go to the log, to the
     visualisation backends and to the message hub, whose entry ``knn_history`` lists
@@ -28,9 +28,9 @@ class KNNHook(Hook):
     modes and random states are restored.
 
     Args:
-        train_dataset (dict | Dataset): Labelled training images with a pipeline for
+        train_dataset (dict | Dataset): Labeled training images with a pipeline for
             testing (no augmentation).
-        test_dataset (dict | Dataset): Labelled images to classify.
+        test_dataset (dict | Dataset): Labeled images to classify.
         interval (int): Number of epochs between evaluations; the last epoch is always
             evaluated. Defaults to 10.
         fraction (float): Share of the training set that is searched, in (0, 1].

@@ -39,7 +39,7 @@ class FrameTokens:
     Args:
         backbone (nn.Module): A frozen network that
             :func:`~mmbam.models.backbones.anatomy.patch_tokens` takes.
-        preprocessor (nn.Module): Module that normalises BGR images, such as the
+        preprocessor (nn.Module): Module that normalizes BGR images, such as the
             ``data_preprocessor`` of a config.
         size (int): Shorter side of the resized frames in pixels; see
             :func:`input_size`. Defaults to 480.

@@ -1,17 +1,17 @@
-"""Training and test images of a labelled folder."""
+"""Training and test images of a labeled folder."""
 
 import shutil
 
 import pytest
 
-from mmbam.evaluation.labelled import train_and_test
+from mmbam.evaluation.labeled import train_and_test
 from mmbam.evaluation.loaders import build_dataset
 from tests.helpers.folders import write_photos
 
 
 @pytest.fixture(scope='module')
 def photos(tmp_path_factory):
-    return write_photos(tmp_path_factory.mktemp('labelled') / 'photos')
+    return write_photos(tmp_path_factory.mktemp('labeled') / 'photos')
 
 
 def paths(dataset):

@@ -1,4 +1,4 @@
-"""A folder of labelled images, divided into those to learn from and those to test."""
+"""A folder of labeled images, divided into those to learn from and those to test."""
 
 from __future__ import annotations
 
