@@ -7,7 +7,8 @@ import functools
 from mmpretrain.models.backbones import TIMMBackbone, VisionTransformer
 from torch import Tensor, nn
 
-from .anatomy import as_map, embedding, patch_tokens, pool_features, run_timm
+from .anatomy import embedding, patch_tokens
+from .outputs import as_map, pool_features, run_timm
 
 
 @functools.singledispatch
