@@ -41,7 +41,7 @@ from mmbam.engine.hooks.collapse import (  # noqa: E402
     Signs,
     find_sign,
 )
-from mmbam.engine.hooks.monitor_hook import uniform_entropies  # noqa: E402
+from mmbam.engine.hooks.signs import uniform_entropies  # noqa: E402
 from mmbam.registry import TRANSFORMS  # noqa: E402
 
 BATCH, WARMUP = 32, 30

@@ -11,27 +11,20 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from mmpretrain.models import SelfSupDataPreprocessor
-from mmpretrain.models.backbones import ResNet
-from mmpretrain.models.selfsup import MoCoV3ViT
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.forward import BACKBONES, seconds  # noqa: E402
 from mmbam.engine.localize import localize  # noqa: E402
 
 TARGET = 1.15
-BACKBONES = {
-    'ViT-S/16': lambda: MoCoV3ViT(arch='mocov3-small', img_size=224, patch_size=16),
-    'ResNet-50': lambda: ResNet(50),
-}
 
 
 class DecodedImages(Dataset):
@@ -51,18 +44,6 @@ class DecodedImages(Dataset):
 
     def __getitem__(self, index: int) -> tuple[Tensor, str]:
         return self.images[index], ''
-
-
-def seconds(run: Callable[[], None]) -> float:
-    if not torch.cuda.is_available():
-        began = time.process_time()
-        run()
-        return time.process_time() - began
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    run()
-    torch.cuda.synchronize()
-    return time.perf_counter() - began
 
 
 def compare(

@@ -36,11 +36,11 @@ import torch
 from mmengine.config import Config
 from mmengine.logging import MMLogger
 from mmengine.registry import DATASETS, init_default_scope
-from skimage import data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.photographs import photographs  # noqa: E402
 from mmbam.datasets import ShardDataset, dataset_of  # noqa: E402
 from mmbam.datasets.shards.index import ShardIndex, build_index  # noqa: E402
 from mmbam.datasets.shards.pack import pack_images  # noqa: E402
@@ -51,16 +51,10 @@ SHARDS = 10
 
 def make_photographs(folder: Path, count: int) -> None:
     """Write JPEGs of 4000 x 3000: enlarged photographs with the noise of a camera."""
-    photographs = (
-        data.astronaut(),
-        data.coffee(),
-        data.rocket(),
-        data.chelsea(),
-        data.stereo_motorcycle()[0],
-    )
+    originals = photographs()
     rng = np.random.default_rng(0)
     for i in range(count):
-        photograph = photographs[i % len(photographs)][..., ::-1]
+        photograph = originals[i % len(originals)][..., ::-1]
         large = cv2.resize(photograph, (4000, 3000), interpolation=cv2.INTER_CUBIC)
         noise = rng.normal(0, 2, large.shape[:2])[..., None]
         large = (large + noise).clip(0, 255).astype(np.uint8)

@@ -33,12 +33,12 @@ from mmcv.transforms import Compose
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from PIL import Image, ImageFilter
-from skimage import data
 from torchvision import transforms as T
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.photographs import photographs  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'configs/_base_/datasets/imagenet_2x224_6x96.py'
 SUFFIXES = ('.jpg', '.jpeg', '.png')
@@ -53,16 +53,10 @@ VIEWS = (
 
 def make_images(folder: Path, count: int) -> None:
     """Write JPEGs of 500 x 375: parts of scikit-image's photographs."""
-    photographs = (
-        data.astronaut(),
-        data.coffee(),
-        data.rocket(),
-        data.chelsea(),
-        data.stereo_motorcycle()[0],
-    )
+    originals = photographs()
     rng = np.random.default_rng(0)
     for i in range(count):
-        photograph = photographs[i % len(photographs)]
+        photograph = originals[i % len(originals)]
         height, width = photograph.shape[:2]
         h = int(min(height, width * 0.75) * rng.uniform(0.8, 1))
         w = h * 4 // 3

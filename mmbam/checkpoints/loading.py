@@ -58,7 +58,7 @@ def load_backbone(
     Returns:
         str: Whose weights were loaded, ``'teacher'`` or ``'student'``.
     """
-    weights, config = read_checkpoint(path)
+    weights, config, _ = read_checkpoint(path)
     expected = backbone.state_dict()
     found = _choose(weights, expected, path, source, prefix)
     fitted = _fit(found.weights, expected, backbone)

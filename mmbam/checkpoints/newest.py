@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+
+from mmbam.utils.files import sha256
 
 from .writing import read_checksums
 
@@ -62,7 +63,7 @@ def damage(path: str | Path) -> str | None:
         return 'cut short, or no checkpoint'
     expected = read_checksums(path.parent).get(path.name)
     if expected:
-        if _checksum(path) in expected:
+        if sha256(path) in expected:
             return None
         return 'damaged: it is not what was written'
     # torch.load compares no checksum, not even those that every zip file holds.
@@ -72,11 +73,3 @@ def damage(path: str | Path) -> str | None:
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
         return f'damaged: {error}'
     return None if part is None else f'damaged: the checksum of {part} is wrong'
-
-
-def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, 'rb') as file:
-        while block := file.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()

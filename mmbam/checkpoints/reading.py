@@ -34,10 +34,18 @@ class NoWeightsError(InputError):
 
 
 class Checkpoint(NamedTuple):
-    """The weights in a checkpoint by name, and the config that came with them."""
+    """The weights in a checkpoint by name, and what came with them.
+
+    Args:
+        weights (dict): Weights by name.
+        config (dict): That of mmengine's runner, or the content of ``config.json``;
+            empty if there is none.
+        meta (Mapping): Other notes of mmengine's runner, such as ``epoch``.
+    """
 
     weights: dict[str, Tensor]
     config: dict
+    meta: Mapping[str, Any] = {}
 
 
 def read_weights(path: str | Path) -> dict[str, Tensor]:
@@ -66,18 +74,20 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         path (str | Path): See :func:`read_weights`.
 
     Returns:
-        Checkpoint: The weights, and the config: that of mmengine's runner as a dict, or
-        the content of ``config.json`` in a folder; empty if there is none.
+        Checkpoint: The weights and the rest.
     """
     path = Path(path)
+    meta: Any = {}
     if path.is_dir():
         weights, config = _read_folder(path), _read_json(path / 'config.json')
     elif path.is_file():
         content = _read(path)
         weights, config = _find_weights(content, path), config_of(content)
+        meta = content.get('meta') if isinstance(content, Mapping) else {}
     else:
         raise InputError(f'There is no checkpoint file {str(path)!r}.')
-    return Checkpoint(from_transformers(weights), config)
+    meta = meta if isinstance(meta, Mapping) else {}
+    return Checkpoint(from_transformers(weights), config, meta)
 
 
 def _find_weights(content: Any, path: Path) -> dict[str, Tensor]:

@@ -13,18 +13,13 @@ import warnings
 
 from mmbam.demo.chain import ChainSettings, run_chain
 
+from .demo import add_demo_arguments
+
 STOPPED = 'Stopped. Run the command again to continue.'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--backbone',
-        choices=('resnet', 'vit'),
-        default='resnet',
-        help='network to pre-train',
-    )
-    parser.add_argument('--out', default='work_dirs/demo', help='folder for results')
-    parser.add_argument('--seed', type=int, default=0, help='seed of world and run')
+    add_demo_arguments(parser)
     for option, what in (
         ('--epochs', 'epochs of pre-training'),
         ('--detection-epochs', 'epochs of the detector'),
@@ -32,15 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         parser.add_argument(
             option, type=int, help=f"number of {what}; without it, the config's"
-        )
-    for what, counts in (('patches', (4000, 800)), ('scenes', (200, 50))):
-        parser.add_argument(
-            f'--{what}',
-            type=int,
-            nargs=2,
-            default=counts,
-            metavar=('TRAIN', 'TEST'),
-            help=f'number of {what} in the world',
         )
 
 

@@ -6,10 +6,20 @@ import argparse
 
 from mmbam.demo.run import DemoSettings, run_demo
 
+from .world import add_counts
+
 STOPPED = 'Stopped. Run the command again to start over.'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_demo_arguments(parser)
+    parser.add_argument(
+        '--epochs', type=int, help="number of epochs; without it, the config's"
+    )
+
+
+def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that the demo shares with the chain, which goes on from it."""
     parser.add_argument(
         '--backbone',
         choices=('resnet', 'vit'),
@@ -17,19 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='network to pre-train',
     )
     parser.add_argument('--out', default='work_dirs/demo', help='folder for results')
-    parser.add_argument(
-        '--epochs', type=int, help="number of epochs; without it, the config's"
-    )
     parser.add_argument('--seed', type=int, default=0, help='seed of world and run')
-    for what, counts in (('patches', (4000, 800)), ('scenes', (200, 50))):
-        parser.add_argument(
-            f'--{what}',
-            type=int,
-            nargs=2,
-            default=counts,
-            metavar=('TRAIN', 'TEST'),
-            help=f'number of {what} in the world',
-        )
+    add_counts(parser, 'patches', 'scenes')
 
 
 def run(args: argparse.Namespace) -> dict:

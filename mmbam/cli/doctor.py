@@ -16,7 +16,8 @@ from mmbam.engine.doctor import (
     check_devices,
     check_versions,
 )
-from mmbam.utils.config import Options
+
+from .network import add_options_argument
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,13 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='config whose loading and training steps are timed, or a folder of images '
         'whose loading is timed',
     )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=Options,
-        metavar='KEY=VALUE',
-        help='settings of the config of --data to change',
-    )
+    add_options_argument(parser, 'the config of --data')
 
 
 def run(args: argparse.Namespace) -> dict[str, list[dict]]:

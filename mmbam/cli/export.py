@@ -8,9 +8,9 @@ from typing import Any
 
 from mmengine.dist import is_main_process
 
-from mmbam.checkpoints.selection import SOURCES
 from mmbam.exporting import FORMATS, export_backbone
-from mmbam.utils.config import Options
+
+from .network import add_options_argument, add_source_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--out', help='file to write, folder for hf (default: beside the checkpoint)'
     )
-    parser.add_argument(
-        '--source',
-        choices=SOURCES,
-        default='auto',
-        help='network to take (default: auto, the teacher if there is one)',
-    )
+    add_source_arguments(parser)
     parser.add_argument(
         '--config', help='config with the backbone (default: the one in the checkpoint)'
     )
@@ -43,13 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='Python of another environment whose libraries open the file again '
         '(default: this one)',
     )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=Options,
-        default={},
-        help='settings of the config to change, as key=value',
-    )
+    add_options_argument(parser)
 
 
 def run(args: argparse.Namespace) -> tuple[Path, dict[str, Any]] | None:
@@ -65,6 +54,7 @@ def run(args: argparse.Namespace) -> tuple[Path, dict[str, Any]] | None:
         size=args.size,
         license=args.license,
         python=args.python,
+        prefix=args.prefix,
     )
     for library, one in certificate['libraries'].items():
         if one['result'] == 'verified':

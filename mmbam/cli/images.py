@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from mmbam.checkpoints.selection import SOURCES
 from mmbam.evaluation.embed import embed, embed_files, stamp
 from mmbam.evaluation.frozen import build_frozen, evaluation_pipeline
 from mmbam.evaluation.images import ImageFiles, image_names, images_in
 from mmbam.evaluation.networks import network_config
-from mmbam.utils.config import Options
 from mmbam.utils.errors import InputError
+
+from .network import add_options_argument, add_source_arguments
 
 
 def add_image_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,15 +31,7 @@ def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--model', metavar='NAME', help='network of timm to use in place of a config'
     )
-    parser.add_argument(
-        '--source',
-        choices=SOURCES,
-        default='auto',
-        help='which network of the checkpoint to take; auto prefers the teacher',
-    )
-    parser.add_argument(
-        '--prefix', help='what the names of its weights begin with in the checkpoint'
-    )
+    add_source_arguments(parser)
     parser.add_argument(
         '--size',
         type=int,
@@ -52,13 +44,7 @@ def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--half', action='store_true', help='compute and write in half precision'
     )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=Options,
-        default={},
-        help='settings of the config to change, as key=value',
-    )
+    add_options_argument(parser)
 
 
 class ImagesAndNetwork:

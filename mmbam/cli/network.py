@@ -25,6 +25,12 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'checkpoint', help='file or folder with weights, see docs/checkpoints.md'
     )
+    add_source_arguments(parser)
+    add_options_argument(parser)
+
+
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose a network in a checkpoint."""
     parser.add_argument(
         '--source',
         choices=SOURCES,
@@ -35,13 +41,24 @@ def add_network_arguments(parser: argparse.ArgumentParser) -> None:
         '--prefix',
         help="what the names of the network's weights begin with in the file",
     )
+
+
+def add_options_argument(
+    parser: argparse.ArgumentParser, config: str = 'the config'
+) -> None:
+    """Add ``--cfg-options``.
+
+    Args:
+        parser (argparse.ArgumentParser): Parser of a command.
+        config (str): What they change. Defaults to ``'the config'``.
+    """
     parser.add_argument(
         '--cfg-options',
         nargs='+',
         action=Options,
         default={},
         metavar='KEY=VALUE',
-        help='settings of the config to change',
+        help=f'settings of {config} to change: a.b=1 c=[1,2]',
     )
 
 

@@ -16,11 +16,12 @@ from mmbam.recipes.derive import Recipe, Wishes, derive
 from mmbam.recipes.folder import measure
 from mmbam.recipes.networks import NAMES
 from mmbam.recipes.run import pretrain, result
-from mmbam.utils.config import Options, read_config
+from mmbam.utils.config import read_config
 from mmbam.utils.errors import InputError
 from mmbam.utils.tables import print_texts
 
 from .devices import add_devices_argument
+from .network import add_options_argument
 
 #: mmengine's runner joins the group of ranks.
 JOIN = False
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--labeled',
+        '--labelled',
         metavar='DIR',
         help='class folders (or train and val of them) for k-NN accuracy on the way',
     )
@@ -65,14 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--dry-run', action='store_true', help='only show what would be derived'
     )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=Options,
-        default={},
-        metavar='KEY=VALUE',
-        help='settings of the derived config to change',
-    )
+    add_options_argument(parser, 'the derived config')
 
 
 def run(args: argparse.Namespace) -> dict[str, str]:

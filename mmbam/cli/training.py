@@ -7,9 +7,9 @@ import argparse
 from mmengine.config import Config
 
 from mmbam.engine import launch
-from mmbam.utils.config import Options
 
 from .devices import add_devices_argument
+from .network import add_options_argument
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,13 +23,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help='folder for logs and checkpoints; without it, work_dirs/NAME_OF_CONFIG',
     )
     parser.add_argument('--amp', action='store_true', help='mixed precision')
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=Options,
-        metavar='KEY=VALUE',
-        help='settings of the config to change: a.b=1 c=[1,2]',
-    )
+    add_options_argument(parser)
     add_devices_argument(parser)
     parser.add_argument(
         '--launcher',

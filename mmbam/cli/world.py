@@ -6,6 +6,8 @@ import argparse
 
 from mmbam.demo.world import make_world
 
+COUNTS = dict(patches=(4000, 800), scenes=(200, 50), videos=(2, 4))
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('root', nargs='?', default='data/world', help='folder to make')
@@ -32,18 +34,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--frames', type=int, default=16, help='number of frames per video'
     )
-    for what, counts in (
-        ('patches', (4000, 800)),
-        ('scenes', (200, 50)),
-        ('videos', (2, 4)),
-    ):
+    add_counts(parser, *COUNTS)
+
+
+def add_counts(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add the arguments that say how many things a world has."""
+    for name in names:
         parser.add_argument(
-            f'--{what}',
+            f'--{name}',
             type=int,
             nargs=2,
-            default=counts,
+            default=COUNTS[name],
             metavar=('TRAIN', 'TEST'),
-            help=f'number of {what}',
+            help=f'number of {name} in the world',
         )
 
 

@@ -13,9 +13,9 @@ from mmbam.evaluation.accuracy import standard_error
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.models.backbones.anatomy import (
     embedding_width,
-    last_features,
     patch_size,
 )
+from mmbam.models.backbones.outputs import last_features
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
 

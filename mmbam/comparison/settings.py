@@ -8,9 +8,8 @@ from pathlib import Path
 
 import mmbam
 from mmbam.datasets.folder import dataset_of
-from mmbam.datasets.splits import balanced_split
-from mmbam.evaluation.frozen import class_folders, plain_pipeline
-from mmbam.evaluation.loaders import build_dataset
+from mmbam.evaluation.frozen import plain_pipeline
+from mmbam.evaluation.labeled import parts_of, train_and_test
 from mmbam.utils.config import read_config
 from mmbam.utils.errors import InputError
 
@@ -18,8 +17,6 @@ from mmbam.utils.errors import InputError
 FOLDER = Path(mmbam.__file__).parent / '.mim' / 'configs' / 'compare'
 # Networks for small images that train in minutes on a CPU.
 BACKBONES = ('resnet', 'vit')
-TEST_FOLDERS = ('val', 'test')
-TEST_SHARE = 0.2
 
 
 @dataclass
@@ -122,7 +119,9 @@ class Settings:
         The first has no pipeline: that is the method's. The others are to evaluate on.
         """
         pipeline = plain_pipeline(self.size)
-        train, test = _split(self.labeled or self.data, pipeline, self.classes() > 0)
+        train, test, _ = train_and_test(
+            self.labeled or self.data, pipeline, self.classes() > 0
+        )
         pretrain = {k: v for k, v in train.items() if k != 'pipeline'}
         if self.labeled is not None:
             pretrain = dataset_of(self.data)
@@ -130,7 +129,7 @@ class Settings:
 
     def classes(self) -> int:
         """Return the number of class folders, 0 if there are no labels."""
-        folder = _parts(self.labeled or self.data)[0]
+        folder = parts_of(self.labeled or self.data)[0]
         number = sum(child.is_dir() for child in folder.iterdir())
         if number < 2 and self.labeled is not None:
             raise InputError(
@@ -138,26 +137,3 @@ class Settings:
                 f'{number}.'
             )
         return number if number > 1 else 0
-
-
-def _parts(folder: str) -> list[Path]:
-    """Return the folders of the training and the test images, or the whole folder."""
-    root = Path(folder)
-    if not root.is_dir():
-        raise InputError(f'There is no folder {folder!r}.')
-    test = [root / name for name in TEST_FOLDERS if (root / name).is_dir()]
-    return [root / 'train', test[0]] if test and (root / 'train').is_dir() else [root]
-
-
-def _split(folder: str, pipeline: list[dict], labels: bool) -> tuple[dict, dict]:
-    """Return the configs of the training and the test images of a folder."""
-    parts = [
-        class_folders(part, pipeline) if labels else dataset_of(part, pipeline=pipeline)
-        for part in _parts(folder)
-    ]
-    if len(parts) == 2:
-        return parts[0], parts[1]
-    dataset = build_dataset(parts[0])
-    known = dataset.get_gt_labels() if labels else [0] * len(dataset)
-    drawn, rest = balanced_split(known, TEST_SHARE)
-    return dict(parts[0], indices=rest.tolist()), dict(parts[0], indices=drawn.tolist())

@@ -28,7 +28,7 @@ from mmbam.models import heat_map
 from mmbam.models.backbones.anatomy import has_cls_token
 from mmbam.utils.errors import InputError
 from mmbam.utils.files import save_tensors, write_text
-from mmbam.utils.model import frozen
+from mmbam.utils.model import frozen, takes_channels_last
 
 from .config import run_config
 from .loaders import build_loaders
@@ -94,7 +94,8 @@ def build_runner(cfg: Config) -> Runner:
     cfg.experiment_name = f'compare_{time.time_ns()}'
     use_safe_loading()
     runner = Runner.from_cfg(cfg)
-    if not has_cls_token(runner.model.backbone):
+    backbone = runner.model.backbone
+    if not has_cls_token(backbone) and takes_channels_last(backbone):
         runner.model.to(memory_format=torch.channels_last)
     return runner
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
-from mmengine.utils import ProgressBar
 
 from mmbam.utils.errors import InputError
+from mmbam.utils.progress import Progress
 
 
 class BandStatistics:
@@ -68,17 +67,14 @@ def band_statistics(
     if number is not None and number < len(files):
         chosen = np.random.default_rng(seed).choice(len(files), number, replace=False)
         files = [files[i] for i in sorted(chosen)]
-    bar = ProgressBar(len(files), file=sys.stdout) if progress else None
     statistics, used = BandStatistics(), 0
-    for file in files:
-        results = load(dict(img_path=str(file)))
-        if results is not None:
-            statistics.add(results['img'])
-            used += 1
-        if bar is not None:
-            bar.update()
-    if bar is not None:
-        bar.file.write('\n')
+    with Progress(len(files), 'Images', show=progress) as bar:
+        for file in files:
+            results = load(dict(img_path=str(file)))
+            if results is not None:
+                statistics.add(results['img'])
+                used += 1
+            bar.advance()
     if not used:
         raise InputError('None of the images can be read.')
     return statistics, used

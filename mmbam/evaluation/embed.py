@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,7 +22,6 @@ from mmengine.dist import (
     is_main_process,
 )
 from mmengine.logging import print_log
-from mmengine.utils import ProgressBar
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -31,6 +29,7 @@ from mmbam.models import embedding, embedding_and_tokens
 from mmbam.utils.errors import InputError, input_errors
 from mmbam.utils.files import require_writable, write_text, written
 from mmbam.utils.model import frozen
+from mmbam.utils.progress import with_progress
 from mmbam.utils.random import preserved_randomness
 
 from .embedding_files import Rows, require_format, write_embeddings
@@ -110,7 +109,7 @@ def embed(
             }
             with written(files[number]) as part, part.open('wb') as file:
                 np.savez(file, **joined)
-        next(results, None)  # ends the line of the progress bar
+        next(results, None)  # ends the progress bar
     # Not a barrier, which gives up where another rank has much more to do.
     _wait(lambda: all(file.is_file() for file in files) or not folder.is_dir())
     if is_main_process():
@@ -192,10 +191,7 @@ def _outputs(
     """Run the network on each batch."""
     device = next(backbone.parameters()).device.type
     kind = torch.float16 if device == 'cuda' else torch.bfloat16
-    bar = None
-    if is_main_process() and len(loader):
-        bar = ProgressBar(len(loader), file=sys.stdout)
-    for batch in loader:
+    for batch in with_progress(loader, len(loader), 'Images'):
         images = preprocess(stack_images(batch['inputs']), None, backbone, preprocessor)
         with torch.autocast(device, kind, enabled=half):
             if tokens:
@@ -205,10 +201,6 @@ def _outputs(
         result = dict(zip(('embeddings', 'tokens'), found))
         wanted = torch.float16 if half else torch.float32
         yield {key: value.to(wanted).cpu().numpy() for key, value in result.items()}
-        if bar:
-            bar.update()
-    if bar:
-        bar.file.write('\n')
 
 
 def _arrays(files: list[Path], number: int) -> dict[str, Rows]:

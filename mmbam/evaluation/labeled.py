@@ -1,10 +1,12 @@
-"""A folder of labeled images, divided into those to learn from and those to test."""
+"""A folder of images, divided into those to learn from and those to test."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from mmbam.datasets.folder import dataset_of
 from mmbam.datasets.splits import balanced_split
+from mmbam.utils.errors import InputError
 
 from .frozen import class_folders
 from .loaders import build_dataset
@@ -13,31 +15,40 @@ TEST_FOLDERS = ('val', 'test')
 TEST_SHARE = 0.2
 
 
-def train_and_test(folder: str, pipeline: list[dict]) -> tuple[dict, dict, int]:
+def parts_of(folder: str | Path) -> list[Path]:
+    """Return the folders of the training and the test images, or the whole folder."""
+    root = Path(folder).absolute()
+    if not root.is_dir():
+        raise InputError(f'There is no folder {str(folder)!r}.')
+    test = [root / name for name in TEST_FOLDERS if (root / name).is_dir()]
+    return [root / 'train', test[0]] if test and (root / 'train').is_dir() else [root]
+
+
+def train_and_test(
+    folder: str | Path, pipeline: list[dict], labels: bool = True
+) -> tuple[dict, dict, int]:
     """Describe the training and the test images of a folder.
 
     Args:
-        folder (str): Folder of class folders, of which a fifth is kept for testing, or
-            a folder that holds ``train``, and ``val`` or ``test``, of class folders.
+        folder (str | Path): Folder of class folders, of which a fifth is kept for
+            testing, or a folder that holds ``train``, and ``val`` or ``test``, of class
+            folders.
         pipeline (list[dict]): Transforms of both.
+        labels (bool): Whether there are labels. Without them, the folders may hold
+            images in any order. Defaults to True.
 
     Returns:
         tuple[dict, dict, int]: Configs of the two data sets, and the number of training
         images.
     """
-    root = Path(folder).absolute()
-    both = [root, root]
-    if (root / 'train').is_dir():
-        tests = [root / name for name in TEST_FOLDERS if (root / name).is_dir()]
-        if tests:
-            both = [root / 'train', tests[0]]
-    train, test = (class_folders(part, pipeline) for part in both)
-    labels = build_dataset(dict(train, pipeline=[])).get_gt_labels()
-    if both[0] != both[1]:
-        return train, test, len(labels)
-    drawn, rest = balanced_split(labels, TEST_SHARE)
-    return (
-        dict(train, indices=rest.tolist()),
-        dict(test, indices=drawn.tolist()),
-        len(rest),
-    )
+    parts = [
+        class_folders(part, pipeline) if labels else dataset_of(part, pipeline=pipeline)
+        for part in parts_of(folder)
+    ]
+    dataset = build_dataset(dict(parts[0], pipeline=[]))
+    if len(parts) == 2:
+        return parts[0], parts[1], len(dataset)
+    known = dataset.get_gt_labels() if labels else [0] * len(dataset)
+    drawn, rest = balanced_split(known, TEST_SHARE)
+    train, test = (dict(parts[0], indices=part.tolist()) for part in (rest, drawn))
+    return train, test, len(rest)

@@ -8,24 +8,12 @@ from typing import Any
 
 import timm
 from mmengine.config import Config
-from mmengine.registry import MODELS, init_default_scope
 
 from mmbam.checkpoints.reading import read_checkpoint
+from mmbam.checkpoints.trust import stored_backbone, without_loading
 from mmbam.models.backbones.timm_embedding import require_timm
 from mmbam.utils.config import read_config
 from mmbam.utils.errors import InputError
-
-# Rooms of the libraries whose classes a checkpoint's own config may name. Others could
-# do more than hold weights, as those that fetch files.
-_TRUSTED = (
-    'torch.nn.', 'mmcv.cnn.', 'mmengine.model.', 'mmpretrain.models.backbones.',
-    'mmpretrain.models.utils.', 'mmpretrain.models.selfsup.', 'mmbam.models.',
-)  # fmt: skip
-# Arguments by which a network would fetch or open a file.
-_DROPPED = (
-    'init_cfg', 'pretrained', 'pretrained_cfg', 'pretrained_cfg_overlay',
-    'checkpoint_path', 'cache_dir', 'scriptable', 'exportable', 'no_jit', '_scope_',
-)  # fmt: skip
 
 
 def network_config(
@@ -83,7 +71,7 @@ def _of_timm(name: str, own: Mapping[str, Any], size: int | None) -> Config:
     backbone: dict[str, Any] = dict(type='mmbam.TIMMEmbedding', model_name=name)
     if size and images.get('fixed_input_size'):
         backbone.update(img_size=size)
-    backbone.update(_without(arguments, _DROPPED))
+    backbone.update(without_loading(arguments))
     # timm's numbers are of images from 0 to 1.
     mean, std = (
         [255 * float(x) for x in images.get(key) or (0.5, 0.5, 0.5)]
@@ -99,11 +87,10 @@ def _of_timm(name: str, own: Mapping[str, Any], size: int | None) -> Config:
 
 
 def _of_mmengine(own: Mapping[str, Any], checkpoint: str | Path) -> Config:
-    init_default_scope('mmpretrain')
     model = own['model']
     preprocessor = model.get('data_preprocessor') or own.get('data_preprocessor')
-    backbone = model.get('backbone')
-    if not isinstance(preprocessor, Mapping) or not isinstance(backbone, Mapping):
+    backbone = stored_backbone(own, checkpoint)
+    if not isinstance(preprocessor, Mapping) or backbone is None:
         raise InputError(
             f'The config in {str(checkpoint)!r} has no backbone and data_preprocessor: '
             'give --config.'
@@ -111,48 +98,11 @@ def _of_mmengine(own: Mapping[str, Any], checkpoint: str | Path) -> Config:
     kept = {k: preprocessor[k] for k in ('mean', 'std', 'to_rgb') if k in preprocessor}
     return Config(
         dict(
-            model=dict(backbone=_checked(backbone, checkpoint)),
+            model=dict(backbone=backbone),
             data_preprocessor=kept,
             size=_size_in(own),
         )
     )
-
-
-def _checked(node: Any, checkpoint: str | Path) -> Any:
-    """A part of a config whose types are all trusted, without what opens files."""
-    if isinstance(node, Mapping):
-        kind = node.get('type')
-        if kind is not None and not _is_trusted(kind):
-            raise InputError(
-                f'The config in {str(checkpoint)!r} names {kind!r}, which is no layer '
-                'or backbone of mmbam or mmpretrain: if you trust it, give --config.'
-            )
-        kept = _without(node, _DROPPED)
-        return {key: _checked(value, checkpoint) for key, value in kept.items()}
-    if isinstance(node, (list, tuple)):
-        return type(node)(_checked(value, checkpoint) for value in node)
-    return node
-
-
-def _is_trusted(name: Any) -> bool:
-    """Whether a type is a registered class in a trusted room."""
-    if not isinstance(name, str):
-        return False
-    # Not Registry.get, which imports whatever a name leads to.
-    scope, _, bare = name.rpartition('.')
-    found = [
-        registry.module_dict[bare]
-        for registry in _family(MODELS)
-        if bare in registry.module_dict and scope in ('', registry.scope)
-    ]
-    return bool(found) and all(
-        getattr(kind, '__module__', '').startswith(_TRUSTED) for kind in found
-    )
-
-
-def _family(registry: Any) -> list:
-    children = [_family(child) for child in registry.children.values()]
-    return [registry, *(one for child in children for one in child)]
 
 
 def _size_in(own: Mapping[str, Any]) -> int:
@@ -181,7 +131,3 @@ def _size_in(own: Mapping[str, Any]) -> int:
 def _mapping(node: Any, key: str) -> Mapping:
     value = node.get(key) if isinstance(node, Mapping) else None
     return value if isinstance(value, Mapping) else {}
-
-
-def _without(node: Mapping, keys: tuple[str, ...]) -> dict:
-    return {key: value for key, value in node.items() if key not in keys}

@@ -15,12 +15,12 @@ import timm
 import torch
 
 from mmbam.utils.errors import InputError
-from mmbam.utils.files import require_writable, write_text, written
+from mmbam.utils.files import require_writable, sha256, write_text, written
 from mmbam.version import __version__
 
 from .formats import SUFFIXES, WRITERS
 from .proof import prove
-from .source import load_source, sha256
+from .source import load_source
 from .twin import TOLERANCE
 
 FORMATS = tuple(WRITERS)
@@ -38,6 +38,7 @@ def export_backbone(
     size: int | None = None,
     license: str | None = None,
     python: str | None = None,
+    prefix: str | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Write a backbone for another library and prove that it gives the same features.
 
@@ -61,6 +62,8 @@ def export_backbone(
         license (str, optional): License of the weights. Defaults to None, not stated.
         python (str, optional): Python of an environment with the library that opens
             the file. Defaults to None, the present one.
+        prefix (str, optional): See :func:`mmbam.checkpoints.load_backbone`. Defaults to
+            None.
 
     Returns:
         tuple[Path, dict]: What was written, and its certificate.
@@ -85,7 +88,7 @@ def export_backbone(
         require_writable(path, checkpoint, config)
     else:
         _require_replaceable(path)
-    found = load_source(checkpoint, config, options, source, size)
+    found = load_source(checkpoint, config, options, source, size, prefix)
     if license:
         found.facts['license'] = license
     with written(path) if suffix else _written_folder(path) as part:

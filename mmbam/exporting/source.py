@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,26 +14,18 @@ from mmpretrain.models.backbones import VisionTransformer
 from torch import Tensor, nn
 
 from mmbam.checkpoints import load_backbone
-from mmbam.checkpoints.files import read_file
-from mmbam.checkpoints.meta import config_of
-from mmbam.checkpoints.unpickling import InertUnpickler, Refused
+from mmbam.checkpoints.reading import read_checkpoint
+from mmbam.checkpoints.trust import stored_backbone, without_loading
 from mmbam.models.backbones.anatomy import patch_size
-from mmbam.utils.config import all_types, build_errors, read_config
+from mmbam.utils.config import build_errors, read_config
 from mmbam.utils.errors import InputError, input_errors
+from mmbam.utils.files import sha256
 from mmbam.version import __version__
 
 from .features import reference
 
-# A config inside of a checkpoint is not its reader's: it may name backbones alone.
-_BACKBONES = (
-    'mmpretrain.models.backbones.',
-    'mmpretrain.models.selfsup.',
-    'mmbam.models.backbones.',
-)
 # What is read of such a config.
 _KEYS = ('model', 'data_preprocessor', 'train_dataloader', 'optim_wrapper', 'train_cfg')
-# Arguments that make libraries fetch or load other files.
-_LOADING = ('init_cfg', 'pretrained', 'checkpoint_path', 'pretrained_cfg')
 REFUSALS = (InputError, AssertionError, ValueError, RuntimeError)
 
 
@@ -92,6 +83,7 @@ def load_source(
     options: Mapping[str, Any] | None = None,
     source: str = 'auto',
     size: int | None = None,
+    prefix: str | None = None,
 ) -> Source:
     """Build the backbone of a checkpoint and load its weights.
 
@@ -104,12 +96,15 @@ def load_source(
             ``'auto'``.
         size (int, optional): Side of the images in pixels. Defaults to None, the
             network's own or 224.
+        prefix (str, optional): See :func:`mmbam.checkpoints.load_backbone`.
     """
-    content = _content(Path(checkpoint))
-    stored = config is None
-    if stored:
-        found = config_of(content)
-        cfg = Config({key: found[key] for key in _KEYS if key in found})
+    stored, meta = read_checkpoint(checkpoint)[1:]
+    if config is None:
+        found = {key: stored[key] for key in _KEYS if key in stored}
+        backbone_cfg = stored_backbone(stored, checkpoint)
+        if backbone_cfg is not None:
+            found['model'] = dict(stored['model'], backbone=backbone_cfg)
+        cfg = Config(found)
         for key, value in (options or {}).items():
             cfg.merge_from_dict({key: value})
     else:
@@ -119,43 +114,27 @@ def load_source(
         raise InputError(
             f'{name} has no config with a model.backbone: name one with --config.'
         )
-    scope = 'mmpretrain' if stored else cfg.get('default_scope')
-    init_default_scope(scope or 'mmpretrain')
-    backbone_cfg = cfg.model.backbone.to_dict()
-    for key in _LOADING:  # its weights come from the checkpoint
-        backbone_cfg.pop(key, None)
-    if stored:
-        _require_known(backbone_cfg, scope, name)
+    init_default_scope(cfg.get('default_scope') or 'mmpretrain')
+    # Its weights come from the checkpoint.
+    backbone_cfg = without_loading(cfg.model.backbone.to_dict())
     with build_errors(of=name), input_errors((ValueError, RuntimeError), of=name):
         backbone = MODELS.build(dict(backbone_cfg))
         if size is not None and _native_size(backbone) not in (None, size):
             backbone_cfg['img_size'] = size
             backbone = MODELS.build(dict(backbone_cfg))
-    role = load_backbone(backbone, checkpoint, source)
+    role = load_backbone(backbone, checkpoint, source, prefix=prefix)
     backbone.requires_grad_(False)
     backbone.eval()  # returns nothing for some of mmpretrain's
     side = size or _native_size(backbone) or 224
     if side < 1:
         raise InputError(f'size must be at least 1, but got {size}.')
-    facts = _facts(cfg, content, Path(checkpoint), role)
+    facts = _facts(cfg, meta, Path(checkpoint), role)
     return Source(backbone, backbone_cfg, side, facts).with_images()
 
 
 def _noise(number: int, size: int) -> Tensor:
     generator = torch.Generator().manual_seed(size)
     return torch.randn(number, 3, size, size, generator=generator)
-
-
-def _content(path: Path) -> Any:
-    """Content of a file of ``torch.save``; None for others, which hold no config."""
-    if not path.exists():
-        raise InputError(f'There is no checkpoint file {str(path)!r}.')
-    if path.is_dir() or path.suffix == '.safetensors':
-        return None
-    try:
-        return read_file(path, InertUnpickler)
-    except Refused:
-        return None
 
 
 def _native_size(backbone: nn.Module) -> int | None:
@@ -167,48 +146,11 @@ def _native_size(backbone: nn.Module) -> int | None:
     return sizes[0] if sizes else None
 
 
-def _require_known(cfg: dict, scope: str, name: str) -> None:
-    """Refuse a config out of a checkpoint that names more than parts of backbones.
-
-    mmengine imports whatever a dotted name stands for, in any argument that it looks
-    up, and timm fetches networks from addresses.
-    """
-    known = all_types()
-
-    def check(node: Any, key: str = '') -> None:
-        if isinstance(node, dict):
-            for word, value in node.items():
-                check(value, word)
-        elif isinstance(node, (list, tuple)):
-            for value in node:
-                check(value)
-        elif isinstance(node, str):
-            refused = ':/' if key == 'model_name' else ':/.'
-            named = node in known or f'{scope}.{node}' in known
-            if not named and (key == 'type' or any(c in node for c in refused)):
-                raise InputError(
-                    f'The config in {name} names {node!r}, which is no registered '
-                    'class: name a config that you trust with --config.'
-                )
-        elif key == 'type':
-            raise InputError(f'The config in {name} has the type {node!r}.')
-
-    check(cfg)
-    kind = cfg.get('type', '')
-    found = MODELS.get(kind) if isinstance(kind, str) else None
-    if found is None or not found.__module__.startswith(_BACKBONES):
-        raise InputError(
-            f'The config in {name} names {kind!r}, which is no backbone of mmpretrain '
-            'or mmbam: name a config that you trust with --config.'
-        )
-
-
-def _facts(cfg: Config, content: Any, path: Path, role: str) -> dict[str, Any]:
+def _facts(cfg: Config, meta: Mapping, path: Path, role: str) -> dict[str, Any]:
     """What the config and the checkpoint say of the training; no paths of a machine."""
     model, loader = cfg.model, _part(cfg, 'train_dataloader')
     preprocessor = _part(model, 'data_preprocessor') or _part(cfg, 'data_preprocessor')
     optimizer = _part(_part(cfg, 'optim_wrapper'), 'optimizer')
-    meta = _part(content, 'meta')
     found = dict(
         method=str(model.get('type', '')).rpartition('.')[2],
         network=_network(model.backbone),
@@ -264,12 +206,3 @@ def _numbers(value: Any) -> list[float]:
     return (
         [float(one) for one in value if isinstance(one, (int, float))] if known else []
     )
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open('rb') as file:
-        while block := file.read(1 << 22):
-            digest.update(block)
-    return digest.hexdigest()

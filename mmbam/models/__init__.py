@@ -2,11 +2,12 @@
 
 from mmbam.datasets.boxes import boxes_from_heat_maps
 
-from .backbones.anatomy import attention_maps, embedding, heat_map, pool_features
+from .backbones.anatomy import attention_maps, embedding, heat_map
 from .backbones.caformer import CAFormer
 from .backbones.cls_vit import ClsViT
 from .backbones.normed_maps_vit import NormedMapsViT
 from .backbones.one_pass import embedding_and_tokens
+from .backbones.outputs import pool_features
 from .backbones.timm_embedding import TIMMEmbedding
 from .bam import BAM
 from .bands_preprocessor import BandsPreprocessor, BandsSegPreprocessor

@@ -14,6 +14,7 @@ from mmbam.utils.errors import InputError
 from . import numbers
 from .folder import ImageFolder
 from .hooks import knn, localization, times
+from .model import model_config
 from .networks import build_network, patch_of
 from .runtime import runtime_config
 from .schedule import (
@@ -23,7 +24,7 @@ from .schedule import (
     scheduler_config,
     warmup_steps,
 )
-from .views import PREPROCESSOR, view_pipeline, view_sizes
+from .views import view_pipeline, view_sizes
 from .wishes import Wishes, batch_size_of
 
 
@@ -168,33 +169,8 @@ class _Derivation:
                 else 'of the paper'
             ),
         )
-        model = dict(
-            type='mmbam.BAM',
-            backbone=network.config,
-            neck=dict(
-                type='mmbam.BAMNeck',
-                in_channels=network.width,
-                hid_channels=width,
-                out_channels=out,
-                num_layers=3,
-                act_cfg=dict(type=act),
-                norm_cfg=norm,
-            ),
-            head=dict(
-                type='mmbam.BAMHead',
-                loss=dict(
-                    type='mmbam.BAMLoss',
-                    num_views=self.num_views,
-                    num_target_views=2,
-                    tau=numbers.TAU,
-                    tau_b=numbers.TAU_B,
-                    sinkhorn_iters=3,
-                ),
-            ),
-            teacher=teacher,
-            data_preprocessor=PREPROCESSOR,
-            channels_last=network.channels_last,
-        )
+        widths = (network.width, width, out)
+        model = model_config(network, widths, act, norm, self.num_views, teacher)
         if wishes.gpu and norm is None and not network.batch_norm:
             model['micro_batch_size'] = 'auto'
             self.row('micro-batch', 'auto', 'the whole batch may not fit into memory')

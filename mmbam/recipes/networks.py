@@ -10,12 +10,14 @@ from typing import Any
 
 from mmengine.config import Config
 from mmengine.registry import MODELS
+from mmpretrain.models.backbones import ResNet
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mmbam.models.backbones.anatomy import embedding_width, has_cls_token, patch_size
 from mmbam.utils.config import build_errors
 from mmbam.utils.errors import InputError, input_errors
+from mmbam.utils.model import takes_channels_last
 
 from .numbers import SMALL_VIEW
 
@@ -42,6 +44,7 @@ class Network:
         patch (int): Side of the patches in pixels, 1 without patches.
         batch_norm (bool): Whether it has batch norm.
         cls_token (bool): Whether it has a [cls] token.
+        channels_last (bool): Whether torch's channels-last memory format helps.
     """
 
     config: dict
@@ -49,20 +52,12 @@ class Network:
     patch: int
     batch_norm: bool
     cls_token: bool
+    channels_last: bool
 
     @property
     def is_resnet(self) -> bool:
         """Whether it is a ResNet, which the paper trains in another way."""
         return str(self.config['type']).rpartition('.')[2].startswith('ResNet')
-
-    @property
-    def channels_last(self) -> bool:
-        """Whether torch's channels-last format helps.
-
-        Below 16 channels torch 2.1 and 2.10 overwrite memory in it on a CPU.
-        """
-        widths = (self.config.get(f'{part}_channels', 64) for part in ('stem', 'base'))
-        return self.is_resnet and min(widths) >= 16
 
 
 def check_name(name: str) -> None:
@@ -121,6 +116,7 @@ def build_network(name: str, size: int, options: Mapping[str, Any] = {}) -> Netw
         patch_size(network),
         any(isinstance(module, _BatchNorm) for module in network.modules()),
         has_cls_token(network),
+        isinstance(network, ResNet) and takes_channels_last(network),
     )
 
 

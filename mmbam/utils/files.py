@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import io
 import os
 from collections.abc import Iterator
@@ -159,3 +160,12 @@ def require_writable(path: str | Path | None, *read: str | Path | None) -> None:
         raise InputError(
             f'{str(path)!r} cannot be written: {str(folder)!r} is not writable.'
         )
+
+
+def sha256(path: str | Path) -> str:
+    """Return the checksum of a file, as ``sha256sum`` prints it."""
+    digest = hashlib.sha256()
+    with open(path, 'rb') as file:
+        while block := file.read(1 << 22):
+            digest.update(block)
+    return digest.hexdigest()

@@ -22,7 +22,8 @@ from torch import nn
 from mmbam.engine.hooks import MonitorHook
 from mmbam.engine.hooks.collapse import CollapseAlarm, Signs, find_sign
 from mmbam.engine.hooks.healthy import HealthyCheckpoint
-from mmbam.engine.hooks.monitor_hook import TrainingCollapsed, uniform_entropies
+from mmbam.engine.hooks.monitor_hook import TrainingCollapsed
+from mmbam.engine.hooks.signs import uniform_entropies
 from mmbam.evaluation import pair_similarities, rankme
 from mmbam.models import BAM, BAMLoss
 from mmbam.peers import DINOLoss

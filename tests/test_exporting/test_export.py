@@ -18,8 +18,9 @@ from mmbam.exporting import FORMATS, export_backbone, proof, reopen
 from mmbam.exporting.export import CERTIFICATE
 from mmbam.exporting.formats import WRITERS
 from mmbam.exporting.proof import ProofError, prove
-from mmbam.exporting.source import load_source, sha256
+from mmbam.exporting.source import load_source
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import sha256
 from tests.helpers.exported import save_checkpoint
 
 # transformers cannot be imported beside every mmpretrain: it has an environment of its

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mmbam.utils.errors import ExpectedError, InputError
+from mmbam.utils.files import sha256
 from mmbam.utils.progress import with_progress
 
 from .index import NAME, PACK, ShardIndex
 from .tar import Damage, Member, members
-from .writer import SUMS, read_sums, sha256
+from .writer import SUMS, read_sums
 
 # Number of problems that are listed.
 _MOST = 20

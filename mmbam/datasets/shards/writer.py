@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tarfile
 import zlib
 from pathlib import Path
 
-from mmbam.utils.files import write_text
+from mmbam.utils.files import sha256, write_text
 
 from .tar import BLOCK, Damage, Member, members
 
@@ -128,15 +127,6 @@ class ShardWriter:
     @property
     def _part(self) -> Path:
         return self.folder / f'.{self._shard:06}.tar.part'
-
-
-def sha256(path: str | Path) -> str:
-    """Return the checksum of a file, as ``sha256sum`` prints it."""
-    digest = hashlib.sha256()
-    with open(path, 'rb') as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def read_sums(folder: str | Path) -> dict[str, str]:

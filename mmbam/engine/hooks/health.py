@@ -12,7 +12,7 @@ from mmbam.models.teacher import FrozenTeacher
 from mmbam.utils.model import unwrap
 
 from .collapse import Signs, health
-from .monitor_hook import uniform_entropies
+from .signs import uniform_entropies
 
 #: Steps over which values are averaged.
 WINDOW = 20

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from mmengine.dist import all_reduce, get_world_size
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from mmbam.evaluation import rankme
-from mmbam.evaluation.features import gather_rows
 from mmbam.evaluation.similarity import pair_similarities
 from mmbam.models.teacher import FrozenTeacher
 from mmbam.registry import HOOKS
@@ -22,11 +19,10 @@ from mmbam.utils.model import unwrap
 
 from .collapse import LOOK_EVERY, CollapseAlarm, Signs
 from .healthy import HealthyCheckpoint
+from .signs import effective_rank, over_ranks, uniform_entropies
 
 # Entry of the message hub that lists dict(iter, message); it survives a resume.
 ALARMS = 'mmbam_alarms'
-# Rows of latents whose effective rank is computed.
-SAMPLES = 1024
 # Steps in a row that a loss scaler may skip while it looks for its scale.
 MAX_SKIPPED = 32
 
@@ -142,7 +138,7 @@ class MonitorHook(Hook):
             positive, other = self._log(runner, latents)
         if latents is None and not self.every_n_train_iters(runner, LOOK_EVERY):
             return
-        loss, entropies, images = _over_ranks(outputs, self._num_images)
+        loss, entropies, images = over_ranks(outputs, self._num_images)
         self._bad_losses = 0 if math.isfinite(loss) else self._bad_losses + 1
         self._refuse(runner, 'The loss is not finite', self._bad_losses, LOOK_EVERY)
         if self._own_targets and entropies is not None:
@@ -244,8 +240,8 @@ class MonitorHook(Hook):
         assert self._embeddings is not None
         positive, other = pair_similarities(latents)
         scalars = {
-            'rankme': _rank(latents[0]),
-            'backbone_rankme': _rank(self._embeddings[: self._num_images]),
+            'rankme': effective_rank(latents[0]),
+            'backbone_rankme': effective_rank(self._embeddings[: self._num_images]),
             'positive_similarity': positive,
             'other_similarity': other,
         }
@@ -298,43 +294,3 @@ class MonitorHook(Hook):
                 f'num_views views, as that of BAM, but {type(model).__name__} has none.'
             )
         return module
-
-
-def _rank(features: Tensor) -> float:
-    rows = torch.cat(gather_rows(features[:SAMPLES].contiguous()))
-    return rankme(rows[:SAMPLES])
-
-
-def _over_ranks(
-    outputs: Mapping[str, Tensor], num_images: int
-) -> tuple[float, tuple[float, float] | None, int]:
-    """Loss, entropies of A and B, and images in the batch of all ranks.
-
-    The loss is not finite if that of one rank is not. Models without these entropies
-    have None in their place.
-    """
-    names = ('entropy_a', 'entropy_b')
-    known = all(name in outputs for name in names)
-    # The loss is a mean over ranks, whatever each holds; entropies are means over rows.
-    total = torch.tensor(
-        [outputs['loss'].item(), num_images]
-        + [num_images * outputs[name].item() for name in names if known],
-        dtype=torch.float64,
-    )
-    all_reduce(total)
-    loss, images, *sums = total.tolist()
-    entropies = (sums[0] / images, sums[1] / images) if known else None
-    return loss / get_world_size(), entropies, int(images)
-
-
-def uniform_entropies(loss_module: nn.Module, images: int) -> tuple[float, float]:
-    """Entropies of A and of B when every row of BAM's is the same everywhere.
-
-    The first is also the loss of such an A, for any targets.
-    """
-    module: Any = loss_module
-    excluded = module.positive_mask == 'exclude'
-    views = module.num_target_views if module.global_norm else 1
-    columns = views * (images - excluded)
-    kept = min(module.top_k or columns, columns)
-    return math.log(columns), math.log(kept)

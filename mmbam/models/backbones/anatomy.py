@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from mmpretrain.models.backbones import ResNet, TIMMBackbone, VisionTransformer
@@ -22,6 +22,8 @@ from torch import Tensor, nn
 
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen
+
+from .outputs import as_map, grid_of, map_of_timm, pool_features, registering, run_timm
 
 
 class NoAttentionError(InputError):
@@ -73,35 +75,6 @@ def embedding_width(backbone: nn.Module, image_size: int) -> int:
     images = next(backbone.parameters()).new_zeros(1, 3, image_size, image_size)
     with frozen(backbone):
         return embedding(backbone, images).shape[1]
-
-
-def last_features(features: Tensor | Sequence) -> Tensor:
-    """Return the last tensor of a backbone's output, which may be nested tuples."""
-    while isinstance(features, Sequence):
-        features = features[-1]
-    return features
-
-
-def pool_features(features: Tensor | Sequence) -> Tensor:
-    """Turn the output of a backbone into one vector (n, c) per image.
-
-    Args:
-        features (Tensor | Sequence): Output of a backbone of mmpretrain or timm, of
-            which the last tensor counts (the token of a ``[patch map, cls token]``
-            pair). A map of shape (n, c, h, w) is averaged over its positions, tokens of
-            shape (n, l, c) are averaged, and a vector of shape (n, c) stays as it is.
-    """
-    features = last_features(features)
-    if features.dim() == 4:
-        return features.mean(dim=(2, 3))
-    if features.dim() == 3:
-        return features.mean(dim=1)
-    if features.dim() == 2:
-        return features
-    raise InputError(
-        'A backbone must return features of shape (n, c), (n, l, c) or (n, c, h, w), '
-        f'but got {tuple(features.shape)}.'
-    )
 
 
 def has_cls_token(backbone: nn.Module) -> bool:
@@ -220,7 +193,7 @@ def blocks(backbone: nn.Module) -> list[nn.Module]:
     """List the residual blocks of a backbone, from first to last."""
     raise InputError(
         f'The blocks of {type(backbone).__name__}, which grad_checkpointing needs, are '
-        f'not known: use a ResNet or VisionTransformer, or {_register("blocks")}.'
+        f'not known: use a ResNet or VisionTransformer, or {registering("blocks")}.'
     )
 
 
@@ -239,58 +212,11 @@ def _inner(backbone: nn.Module) -> nn.Module:
     return backbone.timm_model if isinstance(backbone, TIMMBackbone) else backbone
 
 
-def as_map(features: Tensor | Sequence, network: nn.Module) -> Tensor:
-    """Return the last tensor of a network's output, which must be a map."""
-    features = last_features(features)
-    if features.dim() != 4:
-        raise InputError(
-            f'{type(network).__name__} returns features of shape '
-            f'{tuple(features.shape)}, not maps of shape (n, c, h, w): '
-            f'{_register("patch_tokens")}.'
-        )
-    return features
-
-
-def map_of_timm(
-    features: Tensor | Sequence, network: nn.Module, images: Tensor
-) -> Tensor:
-    """Turn what a network of timm computes before its head into a map (n, c, h, w)."""
-    features = last_features(features)
-    if features.dim() == 3:
-        features = map_of_tokens(
-            features[:, getattr(network, 'num_prefix_tokens', 0) :], images
-        )
-    elif getattr(network, 'output_fmt', 'NCHW') == 'NHWC':
-        features = features.permute(0, 3, 1, 2)
-    return as_map(features, network)
-
-
-def map_of_tokens(tokens: Tensor, images: Tensor) -> Tensor:
-    """Turn patch tokens (n, l, c) of images into a map (n, c, h, w)."""
-    return tokens.mT.unflatten(2, grid_of(tokens.shape[1], images))
-
-
 def _no_attention(network: nn.Module) -> NoAttentionError:
     return NoAttentionError(
         f'{type(network).__name__} has no attention from a [cls] token that is known: '
-        f'use a ViT with a [cls] token, or {_register("attention_maps")}.'
+        f'use a ViT with a [cls] token, or {registering("attention_maps")}.'
     )
-
-
-def _register(function: str) -> str:
-    return f'register a function for it with @{__name__}.{function}.register'
-
-
-def run_timm(run: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-    """Run a network of timm, or refuse images of a size that it does not take."""
-    try:
-        return run(images)
-    except AssertionError as error:  # raised by timm's networks of a fixed size
-        height, width = images.shape[2:]
-        raise InputError(
-            f'The network does not take images of {height} x {width} pixels ({error}): '
-            'choose another size, or build it with dynamic_img_size=True.'
-        ) from error
 
 
 def _cls_attention(
@@ -319,15 +245,3 @@ def _cls_attention(
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
     weights = scores.float().softmax(dim=-1)[:, :, 0, num_extra_tokens:]
     return weights.unflatten(-1, grid_of(weights.shape[-1], images))
-
-
-def grid_of(num_patches: int, images: Tensor) -> tuple[int, int]:
-    """Rows and columns of patches in images of this shape."""
-    height, width = images.shape[-2:]
-    rows = max(1, round(math.sqrt(num_patches * height / width)))
-    if num_patches % rows:
-        raise InputError(
-            f'{num_patches} patches do not fill a grid over images of {height} x '
-            f'{width} pixels: use square images.'
-        )
-    return rows, num_patches // rows

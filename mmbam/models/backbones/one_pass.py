@@ -7,25 +7,19 @@ import functools
 from mmpretrain.models.backbones import TIMMBackbone, VisionTransformer
 from torch import Tensor, nn
 
-from .anatomy import (
-    as_map,
-    embedding,
-    has_cls_token,
-    map_of_timm,
-    map_of_tokens,
-    patch_tokens,
-    pool_features,
-    run_timm,
-)
+from .anatomy import embedding, patch_tokens
+from .outputs import as_map, pool_features, run_timm
 
 
 @functools.singledispatch
 def embedding_and_tokens(backbone: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     """Compute what :func:`embedding` and :func:`patch_tokens` return.
 
+    It can be traced for TorchScript and ONNX.
+
     Args:
         backbone (nn.Module): A backbone that both functions take.
-        images (Tensor): Normalized images of shape (n, 3, H, W).
+        images (Tensor): Normalized images of shape (n, c, H, W).
 
     Returns:
         tuple[Tensor, Tensor]: Embeddings (n, c) and maps (n, c, h, w).
@@ -39,15 +33,20 @@ def embedding_and_tokens(backbone: nn.Module, images: Tensor) -> tuple[Tensor, T
 
 @embedding_and_tokens.register(VisionTransformer)
 def _(backbone: VisionTransformer, images: Tensor) -> tuple[Tensor, Tensor]:
-    if not (has_cls_token(backbone) and backbone.out_type == 'cls_token'):
-        return embedding(backbone, images), patch_tokens(backbone, images)
-    configured = backbone.out_type, backbone.out_indices
-    backbone.out_type, backbone.out_indices = 'raw', [backbone.num_layers - 1]
+    tokens: list[Tensor] = []
+    # The last module that both outputs share; what follows is a choice of tokens.
+    last = backbone.ln1 if backbone.final_norm else backbone.layers[-1]
+    handle = last.register_forward_hook(lambda m, x, y: tokens.append(y))
     try:
-        tokens = backbone(images)[-1]
+        vector = embedding(backbone, images)
     finally:
-        backbone.out_type, backbone.out_indices = configured
-    return tokens[:, 0], map_of_tokens(tokens[:, backbone.num_extra_tokens :], images)
+        handle.remove()
+    # By products of sizes, so that a traced graph works for images of any size.
+    patches = tokens[-1][:, backbone.num_extra_tokens :]
+    stride = backbone.patch_embed.projection.stride
+    grid = [images.shape[2 + axis] // stride[axis] for axis in (0, 1)]
+    # Neither len() nor mT: tracing keeps the one, and ONNX lacks the other.
+    return vector, patches.transpose(1, 2).reshape(images.shape[0], -1, *grid)
 
 
 @embedding_and_tokens.register(TIMMBackbone)
@@ -56,5 +55,9 @@ def _(backbone: TIMMBackbone, images: Tensor) -> tuple[Tensor, Tensor]:
     if not hasattr(network, 'forward_head'):  # a feature pyramid
         return embedding(backbone, images), patch_tokens(backbone, images)
     features = run_timm(network.forward_features, images)
-    pooled = pool_features((network.forward_head(features),))
-    return pooled, map_of_timm(features, network, images)
+    # In front of the method of the class.
+    vars(network)['forward_features'] = lambda _: features
+    try:
+        return embedding(backbone, images), patch_tokens(backbone, images)
+    finally:
+        del vars(network)['forward_features']

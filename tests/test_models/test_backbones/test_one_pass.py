@@ -21,12 +21,16 @@ def of_timm(kind, **kwargs):
 
 BUILD = {
     'vit': (mm_vit, 1),
-    'vit, mean': (lambda: mm_vit(out_type='avg_featmap'), 2),
+    'vit, mean': (lambda: mm_vit(out_type='avg_featmap'), 1),
     'moco': (lambda: mm_vit('MoCoV3ViT'), 1),
     'resnet': (lambda: mm_resnet(18), 1),
     'timm': (lambda: of_timm('mmpretrain.TIMMBackbone', **VIT), 1),
     'embedding': (lambda: of_timm('mmbam.TIMMEmbedding', **VIT), 1),
     'cnn': (lambda: of_timm('mmbam.TIMMEmbedding', model_name='resnet18'), 1),
+    'norm of the mean': (
+        lambda: of_timm('mmpretrain.TIMMBackbone', model_name='convnext_atto'),
+        1,
+    ),
     'pyramid': (
         lambda: of_timm(
             'mmpretrain.TIMMBackbone', model_name='resnet18', features_only=True
