@@ -47,6 +47,22 @@ def newest_checkpoint(
     return None, passed_over
 
 
+def saved_checkpoints(folder: str | Path) -> list[Path]:
+    """Find what a run saved every few epochs or iterations, the oldest first.
+
+    Not the newest state alone, ``autosave_iter_*.pth``, nor second names.
+
+    Args:
+        folder (str | Path): Work directory of the run.
+    """
+    found = []
+    for path in Path(folder).glob('*.pth'):
+        match = _NAME.fullmatch(path.name)
+        if match and match[1] in ('epoch', 'iter'):
+            found.append((match[1], int(match[2]), path))
+    return [path for *_, path in sorted(found)]
+
+
 def damage(path: str | Path) -> str | None:
     """Say what is wrong with a checkpoint file.
 

@@ -39,6 +39,7 @@ VERBS = {
     'embed': 'embeddings of all images of a folder, in one file',
     'neighbors': 'a page of nearest images and near-duplicates',
     'export': 'a backbone for another library, with a proof',
+    'judge': 'which checkpoint and which run to take, without labels',
     'pack': 'pack a folder of images into shards that are read fast',
 }
 # Verbs with a word of their own behind them, as in `mmbam draw attention`; their module

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from mmbam.evaluation.two_views import first_views
 from mmbam.models.latents import embed_views
 from mmbam.models.losses.functional import attention
 from mmbam.utils.errors import InputError
@@ -74,12 +75,7 @@ def embed_pairs(
     embeddings, labels = [], []
     with frozen(modules):
         for batch in batches:
-            views = batch['inputs']
-            if isinstance(views, Tensor) or len(views) < 2:
-                raise InputError(
-                    'Pairs need two views of each image, but the data set gives one: '
-                    'its pipeline must have mmbam.MultiCrop or mmpretrain.MultiView.'
-                )
+            views = first_views(batch)
             for sample in batch['data_samples']:
                 if 'gt_label' not in sample:
                     raise InputError(
@@ -89,7 +85,7 @@ def embed_pairs(
                 labels.append(int(sample.gt_label))
             inputs = [
                 preprocessor(dict(inputs=view, data_samples=None))['inputs']
-                for view in views[:2]
+                for view in views
             ]
             latents = embed_views(backbone, neck, inputs).float().cpu()
             embeddings.append(latents.unflatten(0, (2, -1)))
