@@ -15,7 +15,8 @@ TYPES = $(if $(filter classic,$(STACK)),$(RUN) -m mypy mmbam)
 DEMO_ARGS ?=
 CHAIN_ARGS ?=
 # Two tests at a time, each with one thread; several tests start processes of their own.
-PYTEST_ARGS ?= -n 2
+# Those with a costly fixture in common stay in one process.
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help demo chain test cross lint docs clean core dense

@@ -94,6 +94,7 @@ def reader(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group('docs')
 @pytest.mark.parametrize('page', RUNNABLE, ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run(page, request, tmp_path):
     """As they stand, with files in the place of the names above."""

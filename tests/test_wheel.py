@@ -16,7 +16,7 @@ from PIL import Image
 from mmbam.cli.main import VERBS
 from tests.helpers.run import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group('wheel')]
 SOURCES = (
     'configs', 'mmbam', 'tools', 'model-index.yml', 'setup.py', 'pyproject.toml',
     'README.md', 'LICENSE', 'MANIFEST.in',

@@ -98,7 +98,8 @@ fi
 
 # uv does not read pip's configuration.
 pip_config=$("$python" -m pip config list)
-options=(--index-strategy unsafe-best-match) # like pip
+# Like pip; and compiled, also where Python itself may write no bytecode.
+options=(--index-strategy unsafe-best-match --compile-bytecode)
 for key in index-url extra-index-url find-links trusted-host; do
     for value in $(pip_setting $key); do
         options+=("--${key/trusted-host/allow-insecure-host}" "$value")
@@ -135,7 +136,7 @@ if [[ $tier == dense ]]; then
         found "$cache/*.whl" || compile_mmcv "$cache"
         exec 8<&-
         uv uninstall mmcv mmcv-lite onedl-mmcv
-        uv install --no-deps --no-cache "$cache"/*.whl
+        uv install --no-deps --no-cache --compile-bytecode "$cache"/*.whl
     done
     operators_work || fail "The operators of $mmcv do not work, although compiled anew."
 fi

@@ -18,7 +18,7 @@ data_preprocessor = dict(
 )
 model = dict(backbone=dict(in_channels=bands))
 
-load = dict(type='mmbam.LoadImage', channels=bands, depth='full')
+load = dict(type='mmbam.LoadImage', channels=bands, depth='full', bits=16)
 # Brightness and contrast of each band.
 jitter = dict(strength=(0.1, 0.1), flip=0.5, vertical_flip=0.5)
 train_pipeline = [

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.run import run_verb
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group('chain')]
 SMALL = (
     *('--patches', 160, 64, '--scenes', 16, 6, '--epochs', 2),
     *('--detection-epochs', 1, '--segmentation-iters', 2),
@@ -44,7 +44,7 @@ def test_figures_and_pictures_join_those_of_the_demo_on_one_page(chain):
     for row in json.loads((out / 'chain.json').read_text())['rows']:
         assert f'{row["J & F (%)"]:.1f}' in page
     pictures = [*out.glob('*.png'), *out.glob('video/*/strips.png')]
-    assert len(pictures) == 5 + 2 + 2  # of the demo, of both heads, of both networks
+    assert len(pictures) == 4 + 2 + 2  # of the demo, of both heads, of both networks
     for picture in pictures:
         assert base64.b64encode(picture.read_bytes()).decode() in page
     assert page.count('<img') == len(pictures) == page.count('src="data:image')

@@ -16,7 +16,7 @@ from mmbam.demo.world.bands import BANDS, CLASSES, draw_band_image, make_band_wo
 from mmbam.engine.launch import build_runner, load_config
 from tests.helpers.run import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group('bands')]
 EPOCHS = 10
 TINY = ROOT / 'configs/tiny'
 
