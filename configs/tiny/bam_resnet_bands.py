@@ -35,7 +35,11 @@ train_pipeline = [
     ),
     dict(type='PackInputs'),
 ]
-test_pipeline = [dict(load, max_errors=0), dict(type='PackInputs')]
+test_pipeline = [
+    dict(load, max_errors=0),
+    dict(type='mmbam.ResizeShortSide', scale=32),
+    dict(type='PackInputs'),
+]
 
 train_dataloader = dict(
     batch_size=100,
