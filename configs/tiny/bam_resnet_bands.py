@@ -19,8 +19,8 @@ data_preprocessor = dict(
 model = dict(backbone=dict(in_channels=bands))
 
 load = dict(type='mmbam.LoadImage', channels=bands, depth='full', bits=16)
-# Brightness and contrast of each band.
-jitter = dict(strength=(0.1, 0.1), flip=0.5, vertical_flip=0.5)
+# Brightness and contrast of each band; band_dropout is the chance that one is left out.
+jitter = dict(strength=(0.1, 0.1), flip=0.5, vertical_flip=0.5, band_dropout=0.0)
 train_pipeline = [
     load,
     dict(
