@@ -210,7 +210,7 @@ def test_a_failed_proof_ends_the_command_in_one_sentence(
     words = ['export', str(checkpoints / 'vit.pth'), '--to', 'timm']
     args = build_parser(words).parse_args([*words, '--out', str(tmp_path / 'a.pth')])
     with pytest.raises(SystemExit) as stop:  # of a text: exit code 1
-        run_command(lambda: args.run(args), name='mmbam export')
+        run_command(lambda: args.verb.run(args), name='mmbam export')
     assert stop.value.code.startswith('mmbam export: timm finds other features')
     assert not list(tmp_path.iterdir())
 
@@ -220,7 +220,7 @@ def test_the_command_opens_the_file_in_a_new_process(checkpoints, tmp_path, caps
     words = [str(checkpoints / 'vit.pth'), '--to', 'safetensors', '--out', str(out)]
     parser = build_parser(['export', *words])
     args = parser.parse_args(['export', *words, '--source', 'student'])
-    path, certificate = args.run(args)
+    path, certificate = args.verb.run(args)
     printed = capsys.readouterr().out
     assert 'Verified with timm' in printed and f'Wrote the student to {out}' in printed
     with safe_open(out, 'pt') as file:
@@ -237,7 +237,7 @@ def test_a_missing_library_leaves_the_file_and_says_what_to_install(
     monkeypatch.setitem(globals(), 'OTHER_PYTHON', None)
     words = ['export', str(checkpoints / 'vit.pth'), '--to', 'hf']
     args = build_parser(words).parse_args([*words, '--out', str(tmp_path / 'hf')])
-    path, certificate = args.run(args)
+    path, certificate = args.verb.run(args)
     assert 'with transformers (none): install timm and' in capsys.readouterr().out
     written = json.loads((path / CERTIFICATE).read_text())['model.safetensors']
     assert written['result'] == certificate['result'] == 'not verified'
@@ -245,7 +245,7 @@ def test_a_missing_library_leaves_the_file_and_says_what_to_install(
     assert 'name its Python' in written['libraries']['transformers']['advice']
     # The same place again: the folder is an export, so it is replaced.
     args.license = 'cc-by-4.0'
-    args.run(args)
+    args.verb.run(args)
     card = (path / 'README.md').read_text()
     assert 'license: cc-by-4.0' in card and 'imagenet (ImageNet)' in card
     assert '| method | BAM |' in card and '/secret' not in card
