@@ -78,16 +78,14 @@ class Found:
                 )
 
 
-def find_files(root: str | Path, suffixes: tuple[str, ...] = SUFFIXES) -> Found:
-    """Find the files of a folder and its sub-folders that have certain endings.
+def find_files(root: str | Path) -> Found:
+    """Find the files of a folder and its sub-folders that end with :data:`SUFFIXES`.
 
     Hidden files and folders are left out. Links are followed, except for those to a
     folder that they are in.
 
     Args:
-        root (str | Path): The folder.
-        suffixes (tuple[str, ...]): Endings in lower case; files may have them in any
-            case. Defaults to :data:`SUFFIXES`.
+        root (str | Path): The folder. Its files may have the endings in any case.
     """
     root = os.fspath(root)
     if not os.path.isdir(root):
@@ -114,7 +112,7 @@ def find_files(root: str | Path, suffixes: tuple[str, ...] = SUFFIXES) -> Found:
                     found.hidden += 1
                 elif _is(entry, os.DirEntry.is_dir):
                     stack.append((f'{prefix}{entry.name}/', (*above, here)))
-                elif not entry.name.lower().endswith(suffixes):
+                elif not entry.name.lower().endswith(SUFFIXES):
                     found.others[os.path.splitext(entry.name)[1].lower()] += 1
                 elif _is(entry, os.DirEntry.is_file):
                     found.names.append(prefix + entry.name)

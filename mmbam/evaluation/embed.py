@@ -220,10 +220,10 @@ def _arrays(files: list[Path], number: int) -> dict[str, Rows]:
         }
 
 
-def _wait(done: Callable[[], bool], pause: float = 0.2) -> None:
+def _wait(done: Callable[[], bool]) -> None:
     """Wait for other ranks, whose work shows on the disk."""
     while not done():
-        time.sleep(pause)
+        time.sleep(0.2)
 
 
 def embed_files(

@@ -66,6 +66,20 @@ def test_types_that_are_no_backbones_are_refused(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
+    ('argument', 'named'),
+    [
+        ("norm_layer='subprocess.Popen'", 'subprocess.Popen'),
+        ("model_name='hf-hub:some/where'", 'hf-hub:some/where'),
+        ("norm_cfg=dict(type='pathlib.Path')", 'pathlib.Path'),
+    ],
+)
+def test_arguments_that_lead_elsewhere_are_refused(tmp_path, argument, named):
+    text = BAM.replace('{type}', 'mmbam.ClsViT').replace('patch_size=8', argument)
+    with pytest.raises(ValueError, match=named):
+        network_config(save(tmp_path, text))
+
+
+@pytest.mark.parametrize(
     'text', ['', 'model = 1', 'model = print()', 'model = dict(', '(' * 10_000]
 )
 def test_a_file_that_does_not_tell_is_named(tmp_path, text):

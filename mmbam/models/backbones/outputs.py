@@ -58,7 +58,8 @@ def map_of_timm(
     features = last_features(features)
     if features.dim() == 3:
         tokens = features[:, getattr(network, 'num_prefix_tokens', 0) :]
-        features = tokens.transpose(1, 2).unflatten(2, grid_of(tokens.shape[1], images))
+        grid = grid_of(tokens.shape[1], images)
+        features = tokens.transpose(1, 2).unflatten(2, grid)  # ONNX lacks mT
     elif getattr(network, 'output_fmt', 'NCHW') == 'NHWC':
         features = features.permute(0, 3, 1, 2)
     return as_map(features, network)
