@@ -82,5 +82,5 @@ def run(args: argparse.Namespace) -> Path:
         pairs=args.pairs,
     )
     if is_main_process():
-        print(f'{total:,} near-duplicates. Open {page}')
+        print(f'Pairs of near-duplicates: {total:,}. Open {page}')
     return page

@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 from pathlib import Path
 
 from mmengine.registry import init_default_scope
 from torch.cuda import device_count, is_available
 
 from mmbam.engine import launch
+from mmbam.engine.config_check import check_config
 from mmbam.engine.hooks.page_hook import PAGE
 from mmbam.recipes.derive import Recipe, Wishes, derive
 from mmbam.recipes.folder import measure
 from mmbam.recipes.networks import NAMES
-from mmbam.recipes.run import pretrain, result
+from mmbam.recipes.run import pretrain, require_fitting, result
 from mmbam.utils.config import read_config
 from mmbam.utils.errors import InputError
+from mmbam.utils.process_group import was_restarted
 from mmbam.utils.tables import print_texts
 
 from .devices import add_devices_argument
@@ -76,14 +79,18 @@ def run(args: argparse.Namespace) -> dict[str, str]:
     launch.set_rank(launcher, 0)
     init_default_scope('mmpretrain')
     cfg, rows = plan(args)
+    check_config(cfg)
     first = os.environ.get('RANK', '0') == '0'
+    if first and not args.dry_run:
+        require_fitting(cfg, args.resume or was_restarted())
     if first:
         title = f'Pre-training {args.model} on {args.images}'
         print_texts(title, ('what', 'value', 'why'), rows)
     if args.dry_run:
         return dict(out=cfg.work_dir, config='', page='', checkpoint='')
     if first:
-        print(f'The page to watch is {os.path.join(cfg.work_dir, PAGE)}.', flush=True)
+        print(f'The page to watch is {os.path.join(cfg.work_dir, PAGE)}.')
+        print(f'After a stop, go on by: {resume_command(args)}', flush=True)
     outcome = result(pretrain(cfg, args.resume, launcher))
     if first:
         summarize(outcome, args)
@@ -128,22 +135,42 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+def resume_command(args: argparse.Namespace) -> str:
+    """The command that goes on with a run, as a shell takes it."""
+    words = ['mmbam', 'pretrain', args.images, '--out', out_of(args)]
+    for name in ('model', 'epochs', 'batch_size', 'devices', 'init', 'teacher',
+                 'teacher_checkpoint', 'labeled'):  # fmt: skip
+        if getattr(args, name) is not None:
+            words += [f'--{name.replace("_", "-")}', str(getattr(args, name))]
+    words.append('--resume')
+    if args.cfg_options:
+        options = [f'{key}={value}' for key, value in args.cfg_options.items()]
+        words += ['--cfg-options', *options]
+    return shlex.join(words)
+
+
 def summarize(outcome: dict[str, str], args: argparse.Namespace) -> None:
     """Say where everything is, and what to type next."""
-    config, checkpoint = outcome['config'], outcome['checkpoint']
-    more = '' if args.devices is None else f' --devices {args.devices}'
-    pipeline = read_config(config).train_dataloader.dataset.pipeline
-    size = next(step.views[0].size for step in pipeline if 'views' in step)
+    dataset = read_config(outcome['config']).train_dataloader.dataset
+    size = next(step.views[0].size for step in dataset.pipeline if 'views' in step)
+    # Paths as the user gave them, in a form that a shell takes.
+    out = Path(outcome['out'])
+    checkpoint = shlex.quote(str(out / Path(outcome['checkpoint']).name))
+    config, images = shlex.quote(outcome['config']), shlex.quote(args.images)
     lines = [
         '',
-        f'Done. The weights are in {checkpoint}.',
+        f'Done. The weights are in {outcome["checkpoint"]}.',
         f'Page:            {outcome["page"]}',
         'What you may type next:',
         f'  accuracy       mmbam knn {config} {checkpoint}'
         + ('' if args.labeled else f' --size {size} --train DIR --test DIR'),
-        f'  other formats  mmbam convert {checkpoint} backbone.pth --to timm',
-        f'  attention      mmbam draw attention {config} {checkpoint} {args.images}',
-        f'  after a stop   mmbam pretrain {args.images} --out {outcome["out"]}'
-        f'{more} --resume (and the other arguments of this run)',
+        f'  neighbors      mmbam neighbors {images} {checkpoint}',
+        f'  how it went    mmbam doctor {shlex.quote(str(out))}',
+        f'  other formats  mmbam export {checkpoint} --to onnx',
     ]
+    if dataset.type != 'mmbam.ShardDataset':  # pictures are drawn of files alone
+        lines.append(
+            f'  attention      mmbam draw attention {config} {checkpoint} {images} '
+            '--out attention.png'
+        )
     print('\n'.join(lines))

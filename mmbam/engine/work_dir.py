@@ -49,7 +49,7 @@ def lock_work_dir(work_dir: str | Path, launcher: str = 'none') -> None:
             return  # a file system without locks
         raise InputError(
             f'{work_dir} is in use by a run that is alive ({owner}): wait for its end, '
-            'stop it, or choose another --work-dir.'
+            'stop it, or choose another folder.'
         ) from None
     file.truncate(0)
     file.write(f'process {os.getpid()} on host {socket.gethostname()}\n')

@@ -236,11 +236,12 @@ class _Derivation:
         if self.wishes.init:
             why += '; a tenth, because it starts from weights'
         self.row('optimizer', f'{schedule.optimizer}, {lr:g}', why)
-        if self.steps > 1:
+        up = warmup_steps(schedule, self.steps)
+        if up:
             self.row(
                 'schedule',
-                f'{warmup_steps(schedule, self.steps)} steps up, then cosine',
-                f'{schedule.warmup:.0%} of the run',
+                f'{up} steps up, then cosine',
+                f'{schedule.warmup:.0%} of the run, at least 2 steps',
             )
         return dict(
             optim_wrapper=optimizer_config(schedule, lr, self.wishes.gpu),

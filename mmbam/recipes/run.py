@@ -20,7 +20,7 @@ from mmbam.engine.hooks import PageHook, ProgressHook
 from mmbam.engine.hooks.page_hook import PAGE
 from mmbam.engine.resuming import set_reliable
 from mmbam.engine.signals import Stopped
-from mmbam.engine.work_dir import lock_work_dir
+from mmbam.engine.work_dir import LOCK, lock_work_dir
 from mmbam.utils.config import read_config
 from mmbam.utils.errors import ExpectedError, InputError
 from mmbam.utils.files import write_text
@@ -32,6 +32,46 @@ PASSING = ('launcher', 'resume', 'load_from', 'env_cfg', 'model_wrapper_cfg', 's
            'work_dir')  # fmt: skip
 
 
+def require_fitting(cfg: Config, resume: bool) -> None:
+    """Refuse a folder that a run cannot begin or go on in, before anything is written.
+
+    Args:
+        cfg (Config): The derived config, with its ``work_dir``.
+        resume (bool): Whether a run in the folder goes on.
+
+    Raises:
+        InputError: The folder holds a live run, another run, or anything if ``resume``
+            is not set. A run that has saved no checkpoint does not count.
+    """
+    path = Path(cfg.work_dir, CONFIG)
+    files = path.parent.iterdir() if path.parent.is_dir() else []
+    others = [file for file in files if not file.name.startswith('.')]
+    if not others:
+        return
+    if path.with_name(LOCK).is_file():  # a run was here, or still is
+        lock_work_dir(cfg.work_dir)
+        if path.is_file() and not any(path.parent.glob('*.pth')):
+            return  # It has saved nothing: its first mistake may be mended.
+    if not resume:
+        raise InputError(
+            f'--out {cfg.work_dir} is not empty: go on with its run by --resume, '
+            'or choose another --out.'
+        )
+    if not path.is_file():
+        raise InputError(
+            f'--out {cfg.work_dir} holds no run of mmbam pretrain to resume: there '
+            f'is no {CONFIG}.'
+        )
+    differences = _differences(read_config(path).to_dict(), cfg.to_dict())
+    if differences:
+        key, before, now = differences[0]
+        raise InputError(
+            f'The run in {cfg.work_dir} was started with {key}={before!r}, but these '
+            f'arguments give {now!r}: resume with the same arguments, or choose '
+            'another --out.'
+        )
+
+
 def prepare(cfg: Config, resume: bool) -> Path:
     """Put the config into the folder of the run, or find it there.
 
@@ -41,38 +81,12 @@ def prepare(cfg: Config, resume: bool) -> Path:
 
     Returns:
         Path: The config file.
-
-    Raises:
-        InputError: The folder holds a run and ``resume`` is not set, or it holds
-            another run.
     """
-    path = Path(cfg.work_dir, CONFIG)
     lock_work_dir(cfg.work_dir)
-    others = [file for file in path.parent.iterdir() if not file.name.startswith('.')]
-    if not resume:
-        if others:
-            raise InputError(
-                f'--out {cfg.work_dir} is not empty: go on with its run by --resume, '
-                'or choose another --out.'
-            )
+    require_fitting(cfg, resume)
+    path = Path(cfg.work_dir, CONFIG)
+    if not any(path.parent.glob('*.pth')):
         write_text(path, cfg.pretty_text)
-        return path
-    if not path.is_file():
-        if others:
-            raise InputError(
-                f'--out {cfg.work_dir} holds no run of mmbam pretrain to resume: there '
-                f'is no {CONFIG}.'
-            )
-        write_text(path, cfg.pretty_text)
-        return path
-    differences = _differences(read_config(path).to_dict(), cfg.to_dict())
-    if differences:
-        key, before, now = differences[0]
-        raise InputError(
-            f'The run in {cfg.work_dir} was started with {key}={before!r}, but these '
-            f'arguments give {now!r}: resume with the same arguments, or choose '
-            'another --out.'
-        )
     return path
 
 
@@ -163,7 +177,11 @@ def _show_warnings(runner: Runner) -> None:
 def _last_page(runner: Runner, error: BaseException) -> None:
     pages = [hook for hook in runner.hooks if isinstance(hook, PageHook)]
     for hook in pages:
-        why = 'it was asked to stop' if isinstance(error, Stopped) else str(error)
+        why = (
+            'it was asked to stop. The same command with --resume goes on with it.'
+            if isinstance(error, Stopped)
+            else str(error)
+        )
         hook.write(runner, f'The run has ended at step {runner.iter + 1:,}: {why}')
 
 

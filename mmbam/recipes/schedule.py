@@ -56,15 +56,18 @@ def optimizer_config(schedule: Schedule, lr: float, gpu: bool) -> dict:
 
 
 def warmup_steps(schedule: Schedule, steps: int) -> int:
-    """Number of steps of the warm-up; one step would never rise."""
-    return min(max(2, round(schedule.warmup * steps)), max(1, steps - 1))
+    """Number of steps of the warm-up; 0 in runs too short for a schedule.
+
+    A warm-up of a single step would never rise, and the cosine goes on from there.
+    """
+    return 0 if steps < 3 else max(2, round(schedule.warmup * steps))
 
 
 def scheduler_config(schedule: Schedule, steps: int) -> list[dict]:
     """Configs of the schedules, in steps, because a run may have a single epoch."""
-    if steps < 2:
-        return []
     warmup = warmup_steps(schedule, steps)
+    if not warmup:
+        return []
     schedulers = [
         dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=warmup),
         dict(type='CosineAnnealingLR', by_epoch=False, begin=warmup, end=steps),

@@ -86,7 +86,7 @@ def test_neighbors_writes_a_page(place, tmp_path, capsys):
     assert 'Nearest images' in text and text.count('<img') == 3
     assert '1 of 21 pairs' in text
     assert 'class0/001.png: class1/copy.png (1.000)' in text
-    assert '1 near-duplicates' in capsys.readouterr().out
+    assert 'Pairs of near-duplicates: 1.' in capsys.readouterr().out
 
 
 def test_neighbors_of_files_leave_out_the_query_itself(place, tmp_path):

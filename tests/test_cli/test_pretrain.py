@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +15,12 @@ import torch
 
 from mmbam.checkpoints import load_training_checkpoint
 from mmbam.cli import pretrain
+from mmbam.cli.main import build_parser
 from mmbam.engine import launch, work_dir
 from mmbam.engine.hooks import PageHook
 from mmbam.engine.resuming import set_reliable
+from mmbam.engine.signals import Stopped
+from mmbam.recipes import run as recipe_run
 from mmbam.utils.errors import InputError
 from tests.helpers.folders import write_photos
 from tests.helpers.run import ROOT
@@ -84,10 +89,35 @@ def test_one_line_gives_weights_a_config_and_a_page(done):
 
 
 def test_the_summary_says_what_to_type_next(done):
-    outcome, printed, _ = done
-    assert f'mmbam knn {outcome["config"]} {outcome["checkpoint"]}' in printed
-    assert f'mmbam convert {outcome["checkpoint"]}' in printed
-    assert '--resume' in printed
+    outcome, printed, (images, *_) = done
+    config, checkpoint = outcome['config'], outcome['checkpoint']
+    assert f'mmbam knn {config} {checkpoint}' in printed
+    assert f'mmbam export {checkpoint} --to onnx' in printed
+    # Without --out, there would be a picture for each image.
+    attention = f'attention {config} {checkpoint} {images} --out attention.png'
+    assert attention in printed
+
+
+def test_every_command_that_is_shown_can_be_typed(done):
+    """A shell splits it, and the parser of its verb takes the words."""
+    shown = [line[line.index('mmbam ') :] for line in done[1].splitlines()
+             if line.startswith((' ', 'After a stop'))]  # fmt: skip
+    assert len(shown) == 6
+    for line in shown:
+        words = shlex.split(line)[1:]
+        build_parser(words).parse_args(words)
+
+
+def test_the_command_to_go_on_has_all_arguments_of_the_run():
+    parser = argparse.ArgumentParser()
+    pretrain.add_arguments(parser)
+    given = ['my photos', '--epochs', '3', '--out', "it's", '--devices', '2']
+    args = parser.parse_args([*given, '--cfg-options', 'a.b=[1,2]', 'c=0.5', 'd=x y'])
+    words = shlex.split(pretrain.resume_command(args))
+    assert words[:2] == ['mmbam', 'pretrain']
+    assert parser.parse_args(words[2:]) == argparse.Namespace(
+        **{**vars(args), 'resume': True}
+    )
 
 
 def test_the_page_shows_the_run(done):
@@ -114,17 +144,15 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(
     out = tmp_path / 'stopped'
     words = (photos, *done[2][1:5], '--out', out, '--labeled', labeled)
 
-    class Crash(Exception):
-        pass
-
-    def crash(self, runner):
+    def stop(self, runner):
         if runner.epoch == 1:
-            raise Crash
+            raise Stopped(signal.SIGTERM)
 
-    with monkeypatch.context() as patch, pytest.raises(Crash):
-        patch.setattr(PageHook, 'before_train_epoch', crash)
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(PageHook, 'before_train_epoch', stop)
         command(*words)
     work_dir._held.clear()
+    assert 'The same command with --resume goes on' in (out / 'index.html').read_text()
     before = (out / 'config.py').read_text()
     outcome = command(*words, '--resume')
     assert_equal(weights(done[0]['checkpoint']), weights(outcome['checkpoint']))
@@ -132,12 +160,51 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(
     assert (out / 'config.py').read_text() == before
 
 
-def test_a_folder_in_use_is_refused(done, labeled):
+def test_a_folder_in_use_is_refused(done, labeled, photos, capsys):
     with pytest.raises(InputError, match='is not empty: go on .* --resume'):
         command(*done[2])
+    with pytest.raises(InputError, match='is not empty'):
+        command(*done[2][:-1], photos)
+    assert 'The page to watch' not in capsys.readouterr().out
+    assert not (photos / '.lock').exists()
     words = [3 if word == 2 else word for word in done[2]]
     with pytest.raises(InputError, match='max_epochs=2, but these arguments give 3'):
         command(*words, '--labeled', labeled, '--resume')
+
+
+def test_a_folder_of_a_live_run_is_not_offered_for_resuming(done, monkeypatch):
+    def held(folder, *_):
+        raise InputError(f'{folder} is in use')
+
+    monkeypatch.setattr(recipe_run, 'lock_work_dir', held)
+    with pytest.raises(InputError, match='is in use'):
+        command(*done[2])
+
+
+def test_a_start_that_failed_is_repeated_with_better_arguments(photos, tmp_path):
+    words = (photos, '--epochs', 1, '--batch-size', 8, '--out', tmp_path / 'out')
+    junk = tmp_path / 'junk.pth'
+    junk.write_bytes(b'no checkpoint')
+    with pytest.raises(InputError, match='junk.pth'):
+        command(*words, '--init', junk)
+    work_dir._held.clear()
+    assert (tmp_path / 'out' / 'config.py').is_file()
+    assert command(*words)['checkpoint'].endswith('epoch_1.pth')
+
+
+def test_a_config_of_somebody_else_is_not_overwritten(photos, tmp_path):
+    (tmp_path / 'config.py').write_text('a = 1')
+    for resume in ([], ['--resume']):
+        with pytest.raises(InputError):
+            command(photos, '--out', tmp_path, *resume)
+    assert (tmp_path / 'config.py').read_text() == 'a = 1'
+    assert not (tmp_path / '.lock').exists()
+
+
+def test_a_dry_run_finds_mistakes_in_options(photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match='randomness.seed must be'):
+        command(photos, '--dry-run', '--cfg-options', 'randomness.seed=-1')
 
 
 def test_a_dry_run_writes_nothing(photos, tmp_path, capsys, monkeypatch):

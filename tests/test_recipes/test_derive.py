@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, init_default_scope
+from mmengine.registry import MODELS, PARAM_SCHEDULERS, init_default_scope
 
 from mmbam.engine.config_check import check_config, schedule_warnings
 from mmbam.recipes.derive import derive
@@ -39,6 +39,25 @@ def test_every_config_is_sound_and_its_schedules_end_with_the_run(epochs, gpu):
     steps = 1000 // cfg.train_dataloader.batch_size * epochs
     assert schedule_warnings(cfg, epochs, steps) == []
     assert Config.fromstring(cfg.pretty_text, '.py').to_dict() == cfg.to_dict()
+
+
+@pytest.mark.parametrize('steps', [1, 2, 3, 8])
+def test_the_rate_reaches_its_peak_however_short_the_run(steps):
+    cfg = recipe(count=64, epochs=steps).config
+    weight = torch.nn.Parameter(torch.zeros(1))
+    peak = cfg.optim_wrapper.optimizer.lr
+    optimizer = torch.optim.SGD([weight], lr=peak)
+    schedulers = [
+        PARAM_SCHEDULERS.build(dict(schedule, optimizer=optimizer))
+        for schedule in cfg.param_scheduler
+    ]
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]['lr'])
+        optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+    assert max(rates) == pytest.approx(peak)
 
 
 def test_a_short_run_has_batch_norm_and_two_views_and_no_teacher():
