@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import pytest
+import torch
 from mmengine.runner import IterBasedTrainLoop
 
 from mmbam.engine.hooks import ProgressHook
@@ -20,10 +21,12 @@ def run(hook, iters=10, epochs=2, loop=None):
     hook.before_train(runner)
     for runner.iter in range(iters):
         runner.epoch = runner.iter * epochs // iters
-        hook.after_train_iter(runner, 0, outputs=dict(loss=1.5))
+        loss = torch.tensor(1.5, requires_grad=True)  # as mmengine hands it on
+        hook.after_train_iter(runner, 0, outputs=dict(loss=loss))
     hook.after_train(runner)
 
 
+@pytest.mark.filterwarnings('error:Converting a tensor')
 def test_plain_lines_where_there_is_no_terminal():
     with mock.patch('sys.stdout', io.StringIO()) as printed:
         run(ProgressHook(lines=5))

@@ -57,7 +57,8 @@ class ProgressHook(Hook):
         """Count the iteration."""
         if self._progress is None or not is_main_process():
             return
-        loss = float(outputs['loss']) if outputs else float('nan')
+        # torch 2.10 warns of float() of what has a gradient.
+        loss = outputs['loss'].item() if outputs else float('nan')
         text = f'Epoch {runner.epoch + 1}/{runner.max_epochs}'
         if isinstance(runner.train_loop, IterBasedTrainLoop):
             text = f'Step {runner.iter + 1}/{runner.max_iters}'
