@@ -71,7 +71,7 @@ def draw_views(
     """
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(dataset), generator=generator)[:number].sort().values
-    seeded = SeededSamples(dataset, torch.tensor([seed, 0]))
+    seeded: Any = SeededSamples(dataset, torch.tensor([seed, 0]))
     loader = build_loader(Subset(seeded, chosen.tolist()), batch_size, num_workers)
     with preserved_randomness():
         return [

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from mmbam.utils.errors import InputError
 
@@ -153,7 +153,7 @@ def judge_runs(
             print(f'{len(judged) + 1} of {total}: {path}', flush=True)
             backbone, preprocessor = build_frozen(run.cfg, path, source)
             signals = measure_signals(embed_two_views(backbone, preprocessor, views))
-            knn = truth and truth.accuracy(backbone, preprocessor)
+            knn = truth.accuracy(backbone, preprocessor) if truth else None
             judged.append(Judged(run.folder, path.name, signals, knn))
     return choose(judged, runs, sum(len(batch[0]) for batch in views))
 
@@ -196,14 +196,15 @@ class _Truth:
         self.loaders = [build_loader(s, batch_size, num_workers) for s in (train, test)]
 
     def accuracy(self, backbone: nn.Module, preprocessor: nn.Module) -> float:
-        both: list[Tensor] = []
-        for loader in self.loaders:
-            both += extract_features(
+        train, test = (
+            extract_features(
                 backbone, loader, data_preprocessor=preprocessor, progress=False
             )
-        if not all(part.isfinite().all() for part in both):
+            for loader in self.loaders
+        )
+        if not (train[0].isfinite().all() and test[0].isfinite().all()):
             return math.nan
-        return knn_accuracy(*both, k=self.k)['top1']
+        return knn_accuracy(*train, *test, k=self.k)['top1']
 
 
 def _without_nan(node: Any) -> Any:
