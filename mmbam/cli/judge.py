@@ -1,7 +1,7 @@
 """Say which checkpoint of a run, and which of several runs, to take without labels.
 
 All networks see the same two views of the same images. How far the choice can be
-trusted has not been measured on real runs yet; --labelled measures it on yours.
+trusted has not been measured on real runs yet; --labeled measures it on yours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEADER = (
 )  # fmt: skip
 UNTRIED = (
     'How far this choice can be trusted has not been measured on real runs yet. '
-    '--labelled DIR measures it on these.'
+    '--labeled DIR measures it on these.'
 )
 
 
@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--number', type=int, default=500, help='number of images to draw'
     )
     parser.add_argument(
+        '--labeled',
         '--labelled',
         metavar='DIR',
         help='class folders (or train and val of them), on which k-NN is measured and '
@@ -74,16 +75,16 @@ def run(args: argparse.Namespace) -> dict:
         config=args.config,
         images=args.images,
         number=args.number,
-        labelled=args.labelled,
+        labeled=args.labeled,
         source=args.source,
         seed=args.seed,
         batch_size=args.batch_size,
         num_workers=args.num_workers,
     )
     for folder in verdict.chosen:
-        _show_run(verdict, folder, args.labelled is not None)
+        _show_run(verdict, folder, args.labeled is not None)
     _show_choice(verdict)
-    if args.labelled is None:
+    if args.labeled is None:
         print(UNTRIED)
     else:
         _show_trust(verdict)
@@ -93,24 +94,24 @@ def run(args: argparse.Namespace) -> dict:
     return result
 
 
-def _show_run(verdict: Verdict, folder: str, labelled: bool) -> None:
+def _show_run(verdict: Verdict, folder: str, labeled: bool) -> None:
     rows = [
-        _row(one, verdict.chosen[folder] == one.name, labelled)
+        _row(one, verdict.chosen[folder] == one.name, labeled)
         for one in verdict.of_run(folder)
     ]
     title = f'{folder}: {verdict.images:,} images x 2 views'
-    print_table(title, [*_HEADER, *(['k-NN (%)'] if labelled else [])], rows)
+    print_table(title, [*_HEADER, *(['k-NN (%)'] if labeled else [])], rows)
     for phrase in verdict.passed_over.get(folder, []):
         print(f'Passed over: {phrase}')
 
 
-def _row(one: Judged, chosen: bool, labelled: bool) -> list[str]:
+def _row(one: Judged, chosen: bool, labeled: bool) -> list[str]:
     s = one.signals
     mark = 'collapsed' if s.collapsed else '<--' if chosen else ''
     values = [_number(s.rankme, 1), _number(s.lidar, 1)]
     values += [_number(x) for x in (s.alpha, s.positive, s.other)]
     values += [_number(s.agreement, 1), _number(s.entropy_a), _number(s.entropy_b)]
-    if labelled:
+    if labeled:
         values.append(_number(one.knn))
     return [one.checkpoint, mark, *values]
 

@@ -16,7 +16,7 @@ from .features import extract_features
 from .frozen import build_frozen, loading_step, plain_pipeline
 from .judge import NEIGHBOURS, SCORES, Signals, correlations, measure_signals, ranking
 from .knn import knn_accuracy
-from .labelled import train_and_test
+from .labeled import train_and_test
 from .loaders import build_loader
 from .runs import Run, find_run
 from .two_views import draw_views, embed_two_views, view_dataset
@@ -105,7 +105,7 @@ def judge_runs(
     config: str | None = None,
     images: str | None = None,
     number: int = 500,
-    labelled: str | None = None,
+    labeled: str | None = None,
     source: str = 'auto',
     seed: int = 0,
     batch_size: int = 64,
@@ -123,7 +123,7 @@ def judge_runs(
         images (str, optional): Folder of images. Defaults to None: training images of
             the first run.
         number (int): Number of images to draw. Defaults to 500.
-        labelled (str, optional): Folder for :func:`train_and_test`, on which the
+        labeled (str, optional): Folder for :func:`train_and_test`, on which the
             accuracy of k-NN is measured too. It has no say in the choice. Defaults to
             None.
         source (str): See :func:`build_frozen`. Defaults to ``'auto'``.
@@ -143,9 +143,9 @@ def judge_runs(
     views = draw_views(dataset, number, seed, batch_size, num_workers)
     size = views[0][0].shape[-1]
     truth = None
-    if labelled is not None:
+    if labeled is not None:
         pipeline = plain_pipeline(size, loading_step(runs[0].cfg))
-        truth = _Truth(labelled, pipeline, batch_size, num_workers)
+        truth = _Truth(labeled, pipeline, batch_size, num_workers)
     total = sum(len(run.checkpoints) for run in runs)
     judged: list[Judged] = []
     for run in runs:
@@ -186,7 +186,7 @@ def _correlations(group: list[Judged]) -> dict[str, Any]:
 
 
 class _Truth:
-    """Accuracy of k-NN on a folder of labelled images."""
+    """Accuracy of k-NN on a folder of labeled images."""
 
     def __init__(
         self, folder: str, pipeline: list[dict], batch_size: int, num_workers: int

@@ -93,7 +93,7 @@ def test_labels_measure_the_trust_and_change_no_choice(place, tmp_path):
     plain = mmbam.judge(runs=[root / 'run', root / 'dead'], **words)
     printed = judge(
         *(root / 'run', root / 'dead'),
-        *('--labelled', world, '--out', tmp_path / 'a.json'),
+        *('--labeled', world, '--out', tmp_path / 'a.json'),
     )
     found = json.loads((tmp_path / 'a.json').read_text())
     assert found['chosen'] == plain['chosen'] and found['best'] == plain['best']
@@ -154,7 +154,7 @@ def test_damaged_checkpoints_are_passed_over_and_a_diverged_one_has_no_rank(
             value.fill_(torch.nan)
     torch.save(content, run / 'iter_7.pth')
     out = tmp_path / 'a.json'
-    printed = judge(run, '--labelled', world, '--out', out)
+    printed = judge(run, '--labeled', world, '--out', out)
     assert 'Passed over: epoch_3.pth (cut short' in printed
     found = json.loads(out.read_text())
     broken = found['checkpoints'][-1]
@@ -199,7 +199,7 @@ def test_mistakes_are_named(place, tmp_path):
         ([run, root / 'dead' / '..' / 'run'], 'named once'),
         ([run, '--number', 10], 'above 10, but got 10'),
         ([run, '--images', few], 'more than 10 images, but got 1'),
-        ([run, '--labelled', few], 'one folder of images per class'),
+        ([run, '--labeled', few], 'one folder of images per class'),
         ([run, '--out', run / 'epoch_1.pth'], 'would be overwritten'),
     ):
         _, error = run_verb('judge', *FAST, *words)
