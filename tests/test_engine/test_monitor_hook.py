@@ -311,7 +311,10 @@ def test_a_loss_scaler_may_skip_steps(tmp_path):
 def test_the_sentence_names_the_option_of_this_config(tmp_path):
     hooks = [dict(type='mmbam.SeedByEpochHook'), dict(type='mmbam.MonitorHook')]
     runner = SimpleNamespace(
-        cfg=Config(dict(custom_hooks=hooks)), logger=logging.getLogger('option')
+        cfg=Config(dict(custom_hooks=hooks)),
+        logger=logging.getLogger('option'),
+        message_hub=MessageHub('option'),
+        iter=0,
     )
     with pytest.raises(TrainingCollapsed, match='custom_hooks.1.on_collapse=warn'):
         MonitorHook()._say(runner, 'Dead.', stop=True)
