@@ -34,6 +34,7 @@ from tests.test_cli.test_train_and_test import CONFIG
 
 PRETRAINED = "\ncustom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]\n"
 TIMM = dict(type='mmpretrain.TIMMBackbone', model_name='test_resnet')
+PRETTY = vars(Config)['pretty_text']
 SIMCLR = ROOT / 'configs' / 'compare' / 'simclr.py'
 SMALL = dict(size=16, batch_size=8, head_width=16, evaluations=1, workers=0)
 
@@ -197,6 +198,23 @@ def draw_crops(root, file, address):
     return evaluate('draw crops', root / 'config.py', file)
 
 
+def embed(root, file, address):
+    args = ('--config', root / 'config.py', '--size', 16, '--out', 'out.npz')
+    return run_verb('embed', root / 'train', file, *args)[1]
+
+
+def export(root, file, address):
+    args = ('--config', root / 'config.py', '--to', 'timm', '--out', 'out.pth')
+    return run_verb('export', file, *args)[1]
+
+
+def pretrain_init(root, file, address):
+    options = [f'model.backbone.{part}_channels=16' for part in ('stem', 'base')]
+    args = ('--epochs', 1, '--out', 'run', '--init', file, '--cfg-options', *options)
+    with mock.patch.object(Config, 'pretty_text', PRETTY):  # it writes its config
+        return run_verb('pretrain', root / 'train', *args)[1]
+
+
 def convert(root, file, address):
     args = (file, 'out/new.pth', '--to', 'timm')
     printed, error = run_verb('convert', *args)
@@ -246,7 +264,7 @@ ROUTES = [
     *(environment_variable, hook, frozen_teacher, init_cfg, init_cfg_torchvision),
     *(timm_in_training, timm_in_evaluation, timm_pretrained, of_test, knn, cluster),
     *(transfer, video, draw_attention, draw_similarities, draw_crops, convert),
-    *(compare_continued, compare_looks, chain_outcome),
+    *(compare_continued, compare_looks, chain_outcome, embed, export, pretrain_init),
 ]
 
 
