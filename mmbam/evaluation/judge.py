@@ -38,7 +38,7 @@ class Signals:
             their principal directions (alpha-ReQ).
         positive (float): Mean cosine similarity of two views of one image, after the
             mean of all features was taken away.
-        other (float): The same for views of different images.
+        other (float): Mean similarity of views of different images.
         agreement (float): Share of the nearest images that two views of an image have
             in common, in per cent.
         entropy_a (float): Mean entropy of the rows of A in nats.
