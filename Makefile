@@ -15,11 +15,12 @@ TYPES = $(if $(filter classic,$(STACK)),$(RUN) -m mypy mmbam)
 DEMO_ARGS ?=
 CHAIN_ARGS ?=
 # Two tests at a time, each with one thread; several tests start processes of their own.
-# Those with a costly fixture in common stay in one process.
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+# The tests of a file stay in one process, so that its fixtures are made once. (Groups of
+# pytest-xdist 3.8 are without effect under pytest 9.)
+PYTEST_ARGS ?= -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chain test cross lint docs clean core dense
+.PHONY: help demo chain test cross lint docs clean core dense transformers
 
 help:
 	@echo 'make demo    pre-train a tiny network on made images and show what it learned'
@@ -33,13 +34,17 @@ help:
 	@echo 'make core    only set up what pre-training needs; all other targets set up what'
 	@echo '             they need themselves, with uv, and need only Python 3.11 and gcc'
 	@echo 'make dense   the same, and mmdet, mmsegmentation, mmcv with operators, test tools'
+	@echo 'make transformers  only set up what opens exports for transformers, for the tests'
 	@echo 'make clean   remove caches and build files; the environment stays'
 	@echo 'STACK=classic (default: torch 2.1, OpenMMLab as released) or STACK=modern (this'
 	@echo '             year'\''s torch, maintained forks), each in its own environment.'
 	@echo 'VENV=folder (default .venv or .venv-modern) and PYTHON=python3.11 choose where'
 	@echo '             and with what.'
 
-core dense:
+# No stack can have the newest transformers beside mmpretrain.
+transformers: override STACK = modern
+transformers: override VENV = .venv-transformers
+core dense transformers:
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 was not found: install it or pass' \
 		'PYTHON=/path/to/python3.11.' >&2; exit 1; }
 	@tools/setup_env.sh $@ $(STACK) '$(VENV)' '$(PYTHON)'
@@ -50,7 +55,7 @@ demo: core
 chain: dense
 	$(RUN) -m mmbam chain $(CHAIN_ARGS)
 
-test: lint
+test: lint transformers
 	OMP_NUM_THREADS=1 $(RUN) -m pytest $(PYTEST_ARGS)
 
 # A sub-make each: the two environments never meet in one.

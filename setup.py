@@ -66,8 +66,8 @@ setup(
         ],
         # More kinds of images with bands: DICOM, and TIFF compressed with LZW, ZSTD ...
         'bands': ['imagecodecs', 'pydicom>=3'],
-        # For `mmbam embed --out FILE.parquet`.
-        'parquet': ['pyarrow'],
+        # For `mmbam embed --out FILE.parquet`; 26 asks for numpy 2.
+        'parquet': ['pyarrow<26'],
         'tests': [
             'import-linter',
             'mypy',

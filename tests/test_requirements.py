@@ -9,6 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.helpers.transformers_env import OTHER_PYTHON, need_transformers
+
 ROOT = Path(__file__).parents[1]
 FILES = ('build', 'core', 'dense', 'test')
 
@@ -22,6 +24,23 @@ def read_pins(stack, *names):
     versions = {canonicalize_name(p.name): str(p.specifier)[2:] for p in pins}
     assert len(versions) == len(pins), 'a package stands in two files'
     return versions
+
+
+def test_the_environment_with_transformers_holds_what_is_pinned():
+    """uv chooses from the pins of the modern stack and those of the file."""
+    need_transformers()
+    lines = (ROOT / 'requirements/transformers.txt').read_text().splitlines()
+    own = dict(line.split('==') for line in lines if '==' in line)
+    pins = {**read_pins('modern', 'build', 'core'), **own}
+    (site,) = Path(OTHER_PYTHON).parents[1].glob('lib/python*/site-packages')
+    found = {
+        canonicalize_name(one.metadata['name']): one.version
+        for one in metadata.distributions(path=[str(site)])
+    }
+    assert {'torch', 'timm', *own} <= found.keys()
+    for brought_by_python in ('pip', 'setuptools'):
+        found.pop(brought_by_python, None)
+    assert found.items() <= pins.items()
 
 
 def read_running_pins(*names):

@@ -70,6 +70,12 @@ def test_dense_puts_a_compiled_mmcv_in_the_place_of_mmcv_lite(set_up):
     assert set_up('dense') == set_up('core') == ('', '')
 
 
+def test_transformers_has_neither_mmbam_nor_openmmlab(set_up):
+    _, called = set_up('transformers', 'modern')
+    assert called.endswith('-r requirements/transformers.txt\n')
+    assert set_up('transformers', 'modern') == ('', '')
+
+
 def test_mmcv_is_compiled_once_and_again_if_its_operators_do_not_work(set_up):
     set_up('dense')
     (set_up.site / 'mmcv/_ext.so').write_text('for another torch')

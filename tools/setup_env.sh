@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes the environment that the Makefile's targets run in, or completes it:
-#   tools/setup_env.sh core|dense classic|modern VENV PYTHON
+#   tools/setup_env.sh core|dense|transformers classic|modern VENV PYTHON
 # core holds what pre-training needs; dense adds mmdet, mmsegmentation, mmcv with its
-# compiled operators and the test tools. A stamp lets the next call return at once.
+# compiled operators and the test tools; transformers holds that library and no mmbam. A
+# stamp lets the next call return at once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tier=$1 stack=$2 base=$4
@@ -18,7 +19,7 @@ uv() { "$venv/bin/uv" pip "$1" $quiet --python "$python" "${@:2}"; }
 
 fingerprint() { # a checksum of what is wanted and of what is installed
     { echo "$version $PWD $tier" && cat "${files[@]}" setup.py tools/setup_env.sh &&
-        cd "$site" && echo *.dist-info && wc -c mmcv/_*.*; } 2>&1 | sha256sum
+        cd "$site" && echo *.dist-info && { wc -c mmcv/_*.* || :; }; } 2>&1 | sha256sum
 }
 
 pip_setting() { # NAME: value from pip's environment variables or configuration files
@@ -79,7 +80,8 @@ python=$venv/bin/python site=$venv/lib/python3.11/site-packages stamp=$venv/mmba
     fail "$venv belongs to the $other stack: pass STACK=$other or another VENV."
 ! found "$site/mmcv/_ext*" || tier=dense # mmcv-lite would overwrite the compiled mmcv
 files=(requirements/"$stack"/{build,core}.txt)
-[[ $tier == core ]] || files+=(requirements/"$stack"/{dense,test}.txt)
+[[ $tier != dense ]] || files+=(requirements/"$stack"/{dense,test}.txt)
+[[ $tier != transformers ]] || files+=(requirements/transformers.txt)
 before=$(cat "$stamp" 2>/dev/null) || before=
 [[ $before != "$(fingerprint)" ]] || exit 0
 
@@ -98,8 +100,9 @@ fi
 
 # uv does not read pip's configuration.
 pip_config=$("$python" -m pip config list)
-# Like pip; and compiled, also where Python itself may write no bytecode.
-options=(--index-strategy unsafe-best-match --compile-bytecode)
+options=(--index-strategy unsafe-best-match) # like pip
+# Compiled, also where Python itself may write no bytecode; of transformers little is used.
+[[ $tier == transformers ]] || options+=(--compile-bytecode)
 for key in index-url extra-index-url find-links trusted-host; do
     for value in $(pip_setting $key); do
         options+=("--${key/trusted-host/allow-insecure-host}" "$value")
@@ -113,10 +116,14 @@ say "installing the $tier packages of the $stack stack"
 # Packages of an installation that was interrupted may be incomplete.
 [[ $before != installing ]] || options+=(--reinstall)
 echo installing >"$stamp"
-[[ $tier == core ]] && later='#' || later='^(mmcv|mmcv-lite|onedl-mmcv)=='
-cat "${files[@]}" | grep -vE "$later" |
-    uv install --no-deps --build-constraints "${files[0]}" "${options[@]}" -r -
-uv install --no-deps --no-build-isolation -e .
+if [[ $tier == transformers ]]; then
+    uv install "${options[@]}" -r "${files[2]}"
+else
+    [[ $tier == core ]] && later='#' || later='^(mmcv|mmcv-lite|onedl-mmcv)=='
+    cat "${files[@]}" | grep -vE "$later" |
+        uv install --no-deps --build-constraints "${files[0]}" "${options[@]}" -r -
+    uv install --no-deps --no-build-isolation -e .
+fi
 echo installed >"$stamp"
 
 if [[ $tier == dense ]]; then
