@@ -25,7 +25,13 @@ from .settings import Settings
 from .worker import ERROR, RESULT, write_json
 
 SETTINGS, RESULTS, PLAN = 'settings.json', 'results.json', 'plan.json'
-START = 'from mmbam.comparison.worker import main; main()'
+# Two processes must not write into one folder, so a run ends with its command.
+START = """
+from mmbam.engine.signals import end_with_parent
+end_with_parent({})
+from mmbam.comparison.worker import main
+main()
+"""
 
 
 def compare(
@@ -161,9 +167,10 @@ def _run(
     log = folder / 'errors.txt'
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get('PYTHONPATH')])]
+    start = START.format(os.getpid())
     with log.open('w') as stream:
         code = subprocess.call(
-            [sys.executable, '-c', START, str(file), str(method.path)],
+            [sys.executable, '-c', start, str(file), str(method.path)],
             env={**os.environ, 'PYTHONPATH': os.pathsep.join(paths)},
             stderr=stream,
         )

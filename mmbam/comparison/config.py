@@ -9,6 +9,7 @@ import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, init_default_scope
 
+from mmbam.engine.launch import set_amp
 from mmbam.evaluation.accuracy import standard_error
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.models.backbones.anatomy import (
@@ -44,6 +45,7 @@ def shared(settings: Settings) -> list[str]:
         f'AdamW, learning rate {settings.lr:g} after a warm-up over a tenth of the '
         f'run, cosine to 0, weight decay {wrapper.optimizer.weight_decay}, gradients '
         f'clipped at {wrapper.clip_grad.max_norm:g}. Most papers use other optimizers.',
+        *(['Mixed precision.'] if settings.amp else []),
         "Views: crop, flip, jitter, gray, blur and solarize as in BAM's paper, the "
         'blur in proportion to the image size; methods with multi-crop get '
         f'{settings.local_views} more crops of {settings.local_size} px.',
@@ -113,6 +115,8 @@ def run_config(
     cfg.custom_hooks += own.pop('custom_hooks', [])
     cfg.merge_from_dict(own)
     cfg.merge_from_dict(settings.options.get(method.name, {}))
+    if settings.amp:
+        set_amp(cfg)
     return cfg
 
 
@@ -136,6 +140,7 @@ def _values(settings: Settings, backbone: dict, epochs: int) -> dict[str, Any]:
         batch_size=settings.batch_size,
         lr=settings.lr,
         workers=settings.workers,
+        kept_every=max(1, epochs // settings.evaluations) if settings.keep else 0,
         epochs=epochs,
         epoch_steps=epoch_steps,
         steps=steps,

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from mmbam.checkpoints import load_training_checkpoint
-from mmbam.datasets.images import read_image
+from mmbam.datasets.decoding import read_image
 from mmbam.datasets.transforms.resize import resize_bicubic
 from mmbam.evaluation.loaders import build_dataset
 from mmbam.visualization.figures import save_figure

@@ -12,8 +12,7 @@ import numpy as np
 from mmbam.evaluation.accuracy import standard_error
 from mmbam.visualization.page import Cell, Picture, Section, Table, write_page
 
-from .loaders import VIEWED
-from .measure_hook import NEIGHBOURS
+from .measure_hook import NEIGHBOURS, VIEWED
 from .pictures import (
     draw_course,
     draw_heat,

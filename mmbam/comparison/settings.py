@@ -46,6 +46,9 @@ class Settings:
         evaluations (int): Number of evaluations of each run after its start. Defaults
             to 5.
         workers (int): Processes that load images. Defaults to 1.
+        amp (bool): Whether to train in mixed precision. Defaults to False.
+        keep (bool): Whether to keep about as many checkpoints as there are evaluations,
+            evenly spaced, for ``mmbam judge``. Defaults to False: the last one.
         options (dict): Changes to the config of a method, as ``--cfg-options`` makes
             them, under the method's name. Defaults to none.
     """
@@ -62,6 +65,8 @@ class Settings:
     local_views: int = 4
     evaluations: int = 5
     workers: int = 1
+    amp: bool = False
+    keep: bool = False
     options: dict[str, dict] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

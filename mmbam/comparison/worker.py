@@ -18,21 +18,21 @@ from mmengine.config import Config
 from mmengine.registry import MODELS
 from mmengine.runner import Runner
 from torch import nn
-from torch.nn.functional import normalize
 from torch.utils.data import Dataset
 
 from mmbam.checkpoints import use_safe_loading
 from mmbam.engine.hooks import ProgressHook
 from mmbam.evaluation import cluster_scores
+from mmbam.evaluation.nearest import nearest
 from mmbam.models import heat_map
 from mmbam.models.backbones.anatomy import has_cls_token
 from mmbam.utils.errors import InputError
 from mmbam.utils.files import save_tensors, write_text
+from mmbam.utils.logs import only_warnings
 from mmbam.utils.model import frozen, takes_channels_last
 
 from .config import run_config
-from .loaders import build_loaders
-from .measure_hook import MeasureHook, memory_now
+from .measure_hook import MeasureHook, build_loaders, memory_now
 from .method import Method, load_method
 from .settings import Settings
 
@@ -121,8 +121,7 @@ def look(network: nn.Module, model: nn.Module, test: Dataset, features: dict) ->
     (train, train_labels), (tested, test_labels) = features['train'], features['test']
     shown = min(SHOWN, len(tested))
     queries = torch.linspace(0, len(tested) - 1, shown).round().long()
-    similar = normalize(tested[queries], dim=1) @ normalize(train, dim=1).T
-    neighbours = similar.topk(min(NEIGHBOURS, len(train)), dim=1).indices
+    _, neighbours = nearest(tested[queries], train, NEIGHBOURS)
     images = torch.stack([test[int(i)][0] for i in queries])
     with frozen(network):
         data = model.data_preprocessor(dict(inputs=images, data_samples=None))
@@ -166,6 +165,7 @@ def error_text(error: Exception) -> str:
     return f'{type(error).__name__}: {" ".join(str(error).split())}'
 
 
+@only_warnings()  # each run builds the same data sets many times
 def main() -> None:
     """Do a run; arguments are the file that describes it and the method's config."""
     warnings.filterwarnings('ignore')  # libraries warn about one another

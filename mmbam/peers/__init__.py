@@ -1,7 +1,7 @@
 """Methods that comparisons need and mmpretrain lacks."""
 
-from .dino import DINO, DINONeck
-from .dino_loss import DINOLoss
+from .dino import DINO, DINOLoss, DINONeck
 from .swav_neck import VectorSwAVNeck
+from .vicreg import VICRegHead
 
-__all__ = ['DINO', 'DINOLoss', 'DINONeck', 'VectorSwAVNeck']
+__all__ = ['DINO', 'DINOLoss', 'DINONeck', 'VICRegHead', 'VectorSwAVNeck']

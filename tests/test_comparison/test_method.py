@@ -115,6 +115,27 @@ optim_wrapper = dict(optimizer=dict(lr='=0.1 * batch_size'))
     assert cfg.optim_wrapper.clip_grad is None
 
 
+def test_as_many_checkpoints_as_evaluations_are_kept_on_demand(data):
+    method = load_method('bam')
+    hook = config_of(method, data, epochs=21).default_hooks.checkpoint
+    assert (hook.interval, hook.max_keep_ckpts) == (1, 1)
+    kept = dict(keep=True, evaluations=5)
+    hook = config_of(method, data, epochs=21, **kept).default_hooks.checkpoint
+    assert (hook.interval, hook.max_keep_ckpts) == (4, -1)
+    hook = config_of(method, data, epochs=3, **kept).default_hooks.checkpoint
+    assert (hook.interval, hook.max_keep_ckpts) == (1, -1)
+
+
+def test_all_methods_train_in_mixed_precision_on_demand(data):
+    method = load_method('bam')
+    assert config_of(method, data).optim_wrapper.type == 'OptimWrapper'
+    wrapper = config_of(method, data, amp=True).optim_wrapper
+    on_gpu = torch.cuda.is_available()
+    assert wrapper.type == (
+        'AmpOptimWrapper' if on_gpu else 'mmbam.AutocastOptimWrapper'
+    )
+
+
 @pytest.mark.parametrize(
     'text, named',
     [

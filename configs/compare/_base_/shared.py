@@ -39,8 +39,12 @@ param_scheduler = [
     ),
 ]
 default_hooks = dict(
-    # An interrupted run continues after its last whole epoch.
-    checkpoint=dict(type='CheckpointHook', interval=1, max_keep_ckpts=1),
+    # An interrupted run continues after its last checkpoint.
+    checkpoint=dict(
+        type='CheckpointHook',
+        interval='=max(1, kept_every)',
+        max_keep_ckpts='=-1 if kept_every else 1',
+    ),
 )
 custom_hooks = [dict(type='mmbam.SeedByEpochHook')]
 env_cfg = dict(mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0))
