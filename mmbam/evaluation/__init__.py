@@ -1,14 +1,12 @@
 """Evaluators of frozen features, and of videos (:mod:`mmbam.evaluation.video`)."""
 
-from .agreement import neighbour_agreement
 from .clustering import cluster_scores
 from .features import extract_features
 from .knn import knn_accuracy, knn_predict
 from .linear import linear_probe
 from .loaders import build_loader
 from .logistic import fit_logistic, logistic_probe
-from .rankme import rankme
-from .similarity import pair_similarities
+from .unlabeled import neighbour_agreement, pair_similarities, rankme
 
 __all__ = [
     'build_loader',

@@ -8,14 +8,7 @@ from torch import Tensor
 
 
 def check_labels(what: str, features: Tensor, labels: Tensor, least: int = 1) -> None:
-    """Raise ValueError unless there is a label for each feature, and ``least`` of them.
-
-    Args:
-        what (str): Subject of the message.
-        features (Tensor): Features of shape (N, d).
-        labels (Tensor): Labels of shape (N,).
-        least (int): Smallest N. Defaults to 1.
-    """
+    """Raise ValueError unless there are N >= ``least`` features (N, d) and N labels."""
     if features.dim() != 2 or len(features) != len(labels) or len(labels) < least:
         raise ValueError(
             f'{what} needs features of shape (N, d) with N of at least {least} and a '
@@ -25,12 +18,7 @@ def check_labels(what: str, features: Tensor, labels: Tensor, least: int = 1) ->
 
 
 def top_accuracies(ranked: Tensor, labels: Tensor) -> dict[str, float]:
-    """Measure ``top1`` and ``top5`` in per cent.
-
-    Args:
-        ranked (Tensor): Classes of each sample, the likeliest first, at most five.
-        labels (Tensor): Labels of the samples, of shape (N,).
-    """
+    """Measure ``top1`` and ``top5`` in per cent; ``ranked`` has the likeliest first."""
     hits = ranked.cpu() == labels.cpu().view(-1, 1)
     return dict(
         top1=100 * hits[:, 0].double().mean().item(),

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +95,14 @@ def embed(
     missing = _missing(folder, files, json.loads(json.dumps(settings)))
     rank, world_size = get_dist_info()
     own = missing[rank::world_size]
-    results = _outputs(
-        backbone,
-        _loader(dataset, [b for n in own for b in parts[n]], num_workers),
-        preprocessor,
-        tokens,
-        half,
-    )
+    with input_errors((ValueError,)):  # of num_workers
+        loader = DataLoader(
+            dataset,
+            batch_sampler=[batch for number in own for batch in parts[number]],
+            num_workers=num_workers,
+            collate_fn=default_collate,
+        )
+    results = _outputs(backbone, loader, preprocessor, tokens, half)
     with frozen(backbone), preserved_randomness():
         for number in own:
             rows = [next(results) for _ in parts[number]]
@@ -171,16 +173,6 @@ def _absent(files: list[Path]) -> list[int]:
     return absent
 
 
-def _loader(dataset: Dataset, batches: list[list[int]], num_workers: int) -> DataLoader:
-    with input_errors((ValueError,)):  # of num_workers
-        return DataLoader(
-            dataset,
-            batch_sampler=batches,
-            num_workers=num_workers,
-            collate_fn=default_collate,
-        )
-
-
 def _outputs(
     backbone: nn.Module,
     loader: DataLoader,
@@ -204,20 +196,22 @@ def _outputs(
 
 
 def _arrays(files: list[Path], number: int) -> dict[str, Rows]:
-    def rows(key: str) -> Callable[[], Iterator[np.ndarray]]:
-        def read() -> Iterator[np.ndarray]:
-            for file in files:
-                with np.load(file) as part:
-                    yield part[key]
-
-        return read
-
     with np.load(files[0]) as first:
         return {
-            key: Rows((number, *first[key].shape[1:]), first[key].dtype, rows(key))
+            key: Rows(
+                (number, *first[key].shape[1:]),
+                first[key].dtype,
+                partial(_rows, files, key),
+            )
             for key in ('embeddings', 'tokens')
             if key in first
         }
+
+
+def _rows(files: list[Path], key: str) -> Iterator[np.ndarray]:
+    for file in files:
+        with np.load(file) as part:
+            yield part[key]
 
 
 def _wait(done: Callable[[], bool]) -> None:

@@ -66,14 +66,9 @@ def compare_crops(
     ann_file: str | Path,
     areas: Iterable[Sequence[float]],
 ) -> tuple[int, list[tuple[float, float]]]:
-    """Compare random and contrastive crops of annotated images.
+    """Compare random and contrastive crops of the images of COCO's annotations.
 
-    Args:
-        images (PlainImages): Images to crop.
-        boxes (Tensor): Box of each image, shape (n, 4); NaN where an image cannot be
-            read.
-        ann_file (str | Path): COCO's ``instances_*.json`` of the images.
-        areas (Iterable[Sequence[float]]): Ranges of the crops' area to try.
+    A row of ``boxes`` (n, 4) is NaN where an image cannot be read.
 
     Returns:
         tuple: Number of images with an object, and for each range of areas the share of

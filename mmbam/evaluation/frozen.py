@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from mmengine.config import Config
 from mmengine.device import get_device
@@ -15,7 +14,7 @@ from mmbam.checkpoints import load_backbone, read_weights, select_backbone
 from mmbam.datasets.bands import RGB
 from mmbam.datasets.folder import class_names, dataset_of
 from mmbam.datasets.shards.index import is_shards
-from mmbam.utils.config import build_errors
+from mmbam.utils.config import build_errors, walk
 from mmbam.utils.errors import InputError, input_errors
 
 # Reads every format that pre-training reads. No image may be missing.
@@ -47,7 +46,7 @@ def build_frozen(
     model = cfg.get('model') or {}
     if 'backbone' not in model:
         raise InputError(f'{_name(cfg)} has no model.backbone to evaluate.')
-    preprocessor = model.get('data_preprocessor') or cfg.get('data_preprocessor')
+    preprocessor = data_preprocessor(cfg)
     if preprocessor is None:
         raise InputError(
             f'{_name(cfg)} has no data_preprocessor, which the backbone needs to see '
@@ -65,6 +64,11 @@ def build_frozen(
     device = get_device()
     backbone.to(device).eval()
     return backbone, preprocessor.to(device)
+
+
+def data_preprocessor(cfg: Config) -> dict | None:
+    """Config of what normalizes the images, the model's own before the common one."""
+    return cfg.model.get('data_preprocessor') or cfg.get('data_preprocessor')
 
 
 def build_frozen_neck(
@@ -95,10 +99,13 @@ def build_frozen_neck(
     return neck.to(get_device()).eval()
 
 
-def multi_view_dataset(cfg: Config, folder: str | Path | None = None) -> dict:
+def multi_view_dataset(
+    cfg: Config, folder: str | Path | None = None, labels: bool = True
+) -> dict:
     """Find the config of the data set whose views a config trains on.
 
-    A ``folder`` of class folders is seen through the same pipeline instead.
+    A ``folder``, of class folders if ``labels`` are needed, is seen through the same
+    pipeline instead.
     """
     dataset = (cfg.get('train_dataloader') or {}).get('dataset')
     if dataset is None:
@@ -110,6 +117,8 @@ def multi_view_dataset(cfg: Config, folder: str | Path | None = None) -> dict:
             f'The training set of {_name(cfg)} has no pipeline of its own that would '
             'fit a folder: leave out --images.'
         )
+    if not labels:
+        return dataset_of(folder, pipeline=dataset.pipeline)
     return class_folders(folder, dataset.pipeline)
 
 
@@ -119,18 +128,11 @@ def evaluation_dataset(
     folder: str | Path | None = None,
     size: int | None = None,
 ) -> dict:
-    """Find the training or test set for an evaluation on frozen features.
+    """Find the set for an evaluation on frozen features: ``'train'`` or ``'test'``.
 
     Taken from the config's KNNHook if it has one, else from its training or its test
-    (or validation) loader. The training set uses the test pipeline.
-
-    Args:
-        cfg (Config): Config of this project or of mmpretrain.
-        split (str): ``'train'`` or ``'test'``.
-        folder (str | Path, optional): Folder of class folders to take instead of the
-            config's data set. Defaults to None.
-        size (int, optional): Size of the images for :func:`plain_pipeline`. Defaults to
-            None, which takes the config's test pipeline.
+    (or validation) loader, or from a ``folder`` of class folders. The training set uses
+    the test pipeline, too; with a ``size`` it is that of :func:`plain_pipeline`.
     """
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     pipeline = evaluation_pipeline(cfg, size)
@@ -146,12 +148,7 @@ def evaluation_dataset(
 
 
 def evaluation_pipeline(cfg: Config, size: int | None = None) -> list[dict]:
-    """Find the test pipeline of a config.
-
-    Args:
-        cfg (Config): See :func:`evaluation_dataset`.
-        size (int, optional): See :func:`evaluation_dataset`.
-    """
+    """Find the test pipeline of a config, see :func:`evaluation_dataset`."""
     if size is not None:
         return plain_pipeline(size, loading_step(cfg))
     test = _datasets(cfg)['test']
@@ -183,20 +180,12 @@ def loading_step(cfg: Config) -> dict:
     the config, or of its defaults.
     """
     places = [cfg.get(f'{name}_dataloader') for name in ('train', 'test', 'val')]
-    for step in _dicts([*places, cfg.get('custom_hooks')]):
-        if str(step.get('type')).rpartition('.')[2] == 'LoadImage':
+    for _, step in walk([*places, cfg.get('custom_hooks')]):
+        kind = str(step.get('type')) if isinstance(step, dict) else ''
+        if kind.rpartition('.')[2] == 'LoadImage':
             kept = ('channels', 'depth', 'bits', 'max_pixels')
             return {**LOAD, **{key: step[key] for key in kept if key in step}}
     return LOAD
-
-
-def _dicts(node: Any) -> Iterator[dict]:
-    if isinstance(node, dict):
-        yield node
-        node = list(node.values())
-    if isinstance(node, (list, tuple)):
-        for value in node:
-            yield from _dicts(value)
 
 
 def is_rgb(load: Mapping) -> bool:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 
 import torch
-from mmengine.device import get_device
+import torch.nn.functional as F
 from mmengine.dist import all_gather, all_reduce, get_dist_info
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from mmbam.utils.errors import InputError
 
 from .accuracy import check_labels, top_accuracies
-
-# Training and test rows compared at a time: a block of similarities takes 256 MB.
-_TRAIN_CHUNK, _TEST_CHUNK = 65536, 1024
+from .nearest import ROWS, nearest
 
 
 def knn_accuracy(
@@ -91,10 +88,15 @@ def knn_predict(
             f'k={k} neighbors need at least as many training samples, but there are '
             f'{size}: choose a smaller k or more samples.'
         )
-    near, classes = _local_neighbours(train_features, train_labels, test_features, k)
+    near, rows = nearest(test_features, train_features, k)
+    # Columns that a small part lacks never vote: exp(-inf) = 0.
+    lacking = (0, k - rows.shape[1])
+    near = F.pad(near, lacking, value=-torch.inf)
+    classes = F.pad(train_labels.long().cpu()[rows], lacking)
     near, classes = (torch.cat(all_gather(x), dim=1) for x in (near, classes))
-    similarities, labels = _best(near, classes, k)
-    # topk ranks NaN first, so any NaN is among the best.
+    similarities, best = near.topk(k, dim=1)
+    labels = classes.gather(1, best)
+    # NaN counts as the largest similarity.
     if not similarities.isfinite().all():
         raise InputError(
             'k-NN needs finite features, but some hold NaN or infinite values: the '
@@ -102,7 +104,7 @@ def knn_predict(
         )
     largest = int(train_labels.max()) if len(train_labels) else 0
     num_classes = _over_ranks(largest, 'max') + 1
-    votes = zip(similarities.split(_TEST_CHUNK), labels.split(_TEST_CHUNK))
+    votes = zip(similarities.split(ROWS), labels.split(ROWS))
     return torch.cat([_vote(s, y, num_classes, temperature) for s, y in votes])
 
 
@@ -119,37 +121,6 @@ def _over_ranks(value: int, op: str) -> int:
     total = torch.tensor([value])
     all_reduce(total, op)
     return int(total)
-
-
-def _local_neighbours(
-    train_features: Tensor, train_labels: Tensor, test_features: Tensor, k: int
-) -> tuple[Tensor, Tensor]:
-    """Return similarities and labels (M, k) of this rank's nearest samples."""
-    device = get_device()
-    test = normalize(test_features.to(device).float(), dim=1)
-    # Unused entries never vote: exp(-inf) = 0.
-    similarities = test.new_full((len(test), k), -torch.inf)
-    labels = torch.zeros(len(test), k, dtype=torch.long, device=device)
-    # Training samples in the outer loop, so that each moves to the device only once.
-    for rows, classes in zip(
-        train_features.split(_TRAIN_CHUNK), train_labels.split(_TRAIN_CHUNK)
-    ):
-        rows = normalize(rows.to(device).float(), dim=1)
-        classes = classes.to(device).long()
-        for start in range(0, len(test), _TEST_CHUNK):
-            part = slice(start, start + _TEST_CHUNK)
-            near, index = (test[part] @ rows.T).topk(min(k, len(rows)), dim=1)
-            similarities[part], labels[part] = _best(
-                torch.cat([similarities[part], near], dim=1),
-                torch.cat([labels[part], classes[index]], dim=1),
-                k,
-            )
-    return similarities.cpu(), labels.cpu()
-
-
-def _best(similarities: Tensor, labels: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    similarities, index = similarities.topk(k, dim=1)
-    return similarities, labels.gather(1, index)
 
 
 def _vote(

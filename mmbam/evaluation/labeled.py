@@ -29,13 +29,9 @@ def train_and_test(
 ) -> tuple[dict, dict, int]:
     """Describe the training and the test images of a folder.
 
-    Args:
-        folder (str | Path): Folder of class folders, of which a fifth is kept for
-            testing, or a folder that holds ``train``, and ``val`` or ``test``, of class
-            folders.
-        pipeline (list[dict]): Transforms of both.
-        labels (bool): Whether there are labels. Without them, the folders may hold
-            images in any order. Defaults to True.
+    A fifth of a folder of class folders is kept for testing, unless it holds ``train``,
+    and ``val`` or ``test``, of class folders. Without ``labels``, the folders may hold
+    images in any order.
 
     Returns:
         tuple[dict, dict, int]: Configs of the two data sets, and the number of training

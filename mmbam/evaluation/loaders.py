@@ -1,16 +1,19 @@
-"""Loaders that read a data set once, in order."""
+"""Data sets of images with and without labels, and loaders that read them in order."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
-from mmengine.dataset import BaseDataset, DefaultSampler, default_collate
+from mmengine.dataset import BaseDataset, Compose, DefaultSampler, default_collate
 from mmengine.registry import DATASETS
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, Dataset, Subset
 
+from mmbam.datasets.folder import dataset_of
 from mmbam.utils.config import build_errors
 from mmbam.utils.errors import InputError, input_errors
 
@@ -61,12 +64,7 @@ def build_dataset(cfg: dict) -> BaseDataset:
 
 
 def require_comparable(train: Any, test: Any) -> None:
-    """Refuse a training and a test set that are the same, or of other classes.
-
-    Args:
-        train (Dataset): Data set whose labels are given.
-        test (Dataset): Data set whose labels are predicted.
-    """
+    """Refuse a training and a test set that are the same, or of other classes."""
     known, asked = (getattr(dataset, 'CLASSES', None) for dataset in (train, test))
     if known and asked and list(known) != list(asked):
         raise InputError(
@@ -98,3 +96,39 @@ def _some(names: list[str], most: int = 3) -> str:
         return 'none'
     more = f' and {len(names) - most} more' if len(names) > most else ''
     return ', '.join(map(repr, names[:most])) + more
+
+
+def images_in(folder: str | Path, pipeline: list[dict]) -> BaseDataset:
+    """Build the data set of all images in a folder, or in shards."""
+    return build_dataset(dataset_of(folder, pipeline=pipeline))
+
+
+def image_names(dataset: BaseDataset, folder: str | Path) -> list[str]:
+    """Paths of a data set's images, in order, as seen from a folder."""
+    paths = [
+        dataset.get_data_info(index).get('img_path', f'sample {index}')
+        for index in range(len(dataset))
+    ]
+    front = os.path.join(folder, '')
+    names = [path.removeprefix(front) for path in paths]
+    broken = [name for name in names if '\n' in name]
+    if broken:
+        raise InputError(f'A file must have no line break in its name: {broken[0]!r}.')
+    return names
+
+
+class ImageFiles(Dataset):
+    """Single image files, seen through a pipeline."""
+
+    def __init__(self, paths: Sequence[str | Path], pipeline: list[dict]) -> None:
+        for path in paths:
+            if not os.path.isfile(path):
+                raise InputError(f'There is no image {str(path)!r}.')
+        self.paths = [str(path) for path in paths]
+        self.pipeline = Compose(pipeline)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.pipeline(dict(img_path=self.paths[index], sample_idx=index))

@@ -13,11 +13,14 @@ from mmbam.utils.errors import InputError
 from .features import gather_rows
 
 # Rows of two blocks that are multiplied at a time: their product takes 256 MB.
-_ROWS, _COLUMNS = 1024, 65536
+ROWS, _COLUMNS = 1024, 65536
 
 
 def nearest(
-    queries: Tensor, features: Tensor, k: int, left_out: Tensor | None = None
+    queries: Tensor,
+    features: Tensor,
+    k: int,
+    left_out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Find the rows with the largest cosine similarity to each query.
 
@@ -30,25 +33,29 @@ def nearest(
 
     Returns:
         tuple[Tensor, Tensor]: Similarities and row numbers of shape (m, k), nearest
-        first, on the CPU. There are fewer columns if there are fewer rows.
+        first, on the CPU. There are fewer columns if there are fewer rows. NaN
+        counts as the largest similarity.
     """
-    _require_finite(queries, features)
+    require_finite(queries)
     device = get_device()
-    queries = _unit(queries, device)
-    best = queries.new_empty(len(queries), 0)
-    rows = torch.empty(len(queries), 0, dtype=torch.long, device=device)
+    parts = _unit(queries, device).split(ROWS)
+    best = [(p.new_empty(len(p), 0), torch.empty(len(p), 0).long()) for p in parts]
+    # Features in the outer loop, so that each moves to the device only once.
     for start, block in _blocks(features, _COLUMNS):
-        similarities = queries @ _unit(block, device).T
-        if left_out is not None:
-            numbers = torch.arange(start, start + len(block))
-            same = left_out[:, None] == numbers
-            similarities.masked_fill_(same.to(device), -torch.inf)
-        near, index = similarities.topk(min(k, len(block)), dim=1)
-        near = torch.cat([best, near], dim=1)
-        best, order = near.sort(dim=1, descending=True, stable=True)
-        rows = torch.cat([rows, index + start], 1).gather(1, order)
-        best, rows = best[:, :k], rows[:, :k]
-    return best.cpu(), rows.cpu()
+        unit = _unit(block, device)
+        for number, part in enumerate(parts):
+            similarities = part @ unit.T
+            if left_out is not None:
+                own = left_out[number * ROWS :][: len(part), None]
+                same = own == torch.arange(start, start + len(block))
+                similarities.masked_fill_(same.to(device), -torch.inf)
+            near, index = similarities.topk(min(k, len(block)), dim=1)
+            near = torch.cat([best[number][0], near], dim=1)
+            rows = torch.cat([best[number][1], index.cpu() + start], dim=1)
+            near, order = near.sort(dim=1, descending=True, stable=True)
+            best[number] = near[:, :k], rows.gather(1, order.cpu())[:, :k]
+    near, rows = (torch.cat(columns) for columns in zip(*best))
+    return near.cpu(), rows
 
 
 def near_duplicates(
@@ -67,14 +74,14 @@ def near_duplicates(
         tuple[Tensor, Tensor, int]: Similarities (p,) and row numbers (p, 2) of the most
         similar pairs, on the CPU, and the number of all pairs that count.
     """
-    _require_finite(features)
+    require_finite(features)
     if not -1 <= threshold <= 1:
         raise InputError(f'threshold must lie in -1..1, but got {threshold}.')
     device = get_device()
     rank, world_size = get_dist_info()
     kept = torch.empty(0), torch.empty(0, 2, dtype=torch.long)
     total = 0
-    for number, (top, block) in enumerate(_blocks(features, _ROWS)):
+    for number, (top, block) in enumerate(_blocks(features, ROWS)):
         if number % world_size != rank:
             continue
         block = _unit(block, device)
@@ -118,10 +125,10 @@ def _unit(features: Tensor, device: str) -> Tensor:
     return normalize(features.to(device).float(), dim=1)
 
 
-def _require_finite(*features: Tensor) -> None:
-    for one in features:
-        if not one.isfinite().all():
-            raise InputError(
-                'Neighbors need finite embeddings, but some hold NaN or infinite '
-                'values: the network may have diverged.'
-            )
+def require_finite(features: Tensor) -> None:
+    """Refuse embeddings that hold NaN or infinite values."""
+    if not features.isfinite().all():
+        raise InputError(
+            'Neighbors need finite embeddings, but some hold NaN or infinite values: '
+            'the network may have diverged.'
+        )

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import timm
 from mmengine.config import Config
 
 from mmbam.checkpoints.reading import read_checkpoint
-from mmbam.checkpoints.trust import stored_backbone, without_loading
-from mmbam.models.backbones.timm_embedding import require_timm
+from mmbam.checkpoints.trust import stored_backbone
+from mmbam.models.backbones.timm_embedding import timm_config
 from mmbam.utils.config import read_config
 from mmbam.utils.errors import InputError
 
@@ -48,7 +47,7 @@ def network_config(
         return read_config(config, options)
     own = {} if model else read_checkpoint(checkpoint).config
     if model or isinstance(own.get('architecture'), str):
-        cfg = _of_timm(model or own['architecture'], own, size)
+        cfg = timm_config(model or own['architecture'], own, size)
     elif isinstance(own.get('model'), Mapping):
         cfg = _of_mmengine(own, checkpoint)
     else:
@@ -59,31 +58,6 @@ def network_config(
     for key, value in (options or {}).items():
         cfg.merge_from_dict({key: value})
     return cfg
-
-
-def _of_timm(name: str, own: Mapping[str, Any], size: int | None) -> Config:
-    arguments = own.get('model_args')
-    arguments = dict(arguments) if isinstance(arguments, Mapping) else {}
-    require_timm(name)
-    known = timm.get_pretrained_cfg(name)
-    images: dict[str, Any] = known.to_dict() if known else {}
-    images.update(_mapping(own, 'pretrained_cfg'))
-    backbone: dict[str, Any] = dict(type='mmbam.TIMMEmbedding', model_name=name)
-    if size and images.get('fixed_input_size'):
-        backbone.update(img_size=size)
-    backbone.update(without_loading(arguments))
-    # timm's numbers are of images from 0 to 1.
-    mean, std = (
-        [255 * float(x) for x in images.get(key) or (0.5, 0.5, 0.5)]
-        for key in ('mean', 'std')
-    )
-    return Config(
-        dict(
-            model=dict(backbone=backbone),
-            data_preprocessor=dict(mean=mean, std=std, to_rgb=True),
-            size=size or int((images.get('input_size') or (3, 224, 224))[-1]),
-        )
-    )
 
 
 def _of_mmengine(own: Mapping[str, Any], checkpoint: str | Path) -> Config:

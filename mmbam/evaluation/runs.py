@@ -43,8 +43,9 @@ def find_run(folder: str | Path, config: str | Path | None = None) -> Run:
     Args:
         folder (str | Path): Work directory of the run.
         config (str | Path, optional): Config to take. Defaults to None: ``config.py``
-            in the folder, or else the only ``*.py`` there, or else what the checkpoints
-            say of their network and of ``mmbam.MultiCrop``, which runs nothing.
+            in the folder, or else the ``*.py`` there, of which a continued run has
+            several, or else what the checkpoints say of their network and of
+            ``mmbam.MultiCrop``, which runs nothing.
     """
     if not Path(folder).is_dir():
         raise InputError(f'There is no work directory {str(folder)!r}.')
@@ -66,15 +67,23 @@ def find_run(folder: str | Path, config: str | Path | None = None) -> Run:
 
 
 def _config_in(folder: Path) -> Path | None:
+    """The config of a run; of those of its several starts, the newest."""
     if (folder / 'config.py').is_file():
         return folder / 'config.py'
     found = sorted(folder.glob('*.py'))
-    if len(found) > 1:
+    if found and any(_used(one) != _used(found[-1]) for one in found[:-1]):
         raise InputError(
-            f'{str(folder)!r} holds several configs, '
-            f'{", ".join(path.name for path in found)}: name one with --config.'
+            f'{str(folder)!r} holds several configs that differ in the network or the '
+            f'images, {", ".join(path.name for path in found)}: name one with --config.'
         )
-    return found[0] if found else None
+    return found[-1] if found else None
+
+
+def _used(path: Path) -> list[Any]:
+    """What a config says of its network and of its training images."""
+    cfg = read_config(path)
+    loader = cfg.get('train_dataloader') or {}
+    return [cfg.get('model'), cfg.get('data_preprocessor'), loader.get('dataset')]
 
 
 def _stored_config(checkpoint: Path) -> Config:

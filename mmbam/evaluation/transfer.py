@@ -83,13 +83,10 @@ def transfer_row(
 ) -> dict:
     """Evaluate one data set by :func:`logistic_probe`, and return its result.
 
-    Args:
-        datasets (Mapping): Result of :func:`transfer_datasets`, or the data sets built
-            from it.
-        features_of (Callable): Function from a data set to its features and labels.
-        val_fraction (float): Share of each class of the training set that is held out
-            if there is no validation set. Defaults to 0.2.
-        **options: Arguments of :func:`logistic_probe`.
+    ``datasets`` is the result of :func:`transfer_datasets`, or the data sets built from
+    it; ``features_of`` returns features and labels of one. If there is no validation
+    set, the share ``val_fraction`` of each class of the training set is held out.
+    ``options`` are arguments of :func:`logistic_probe`.
     """
     train, test = features_of(datasets['train']), features_of(datasets['test'])
     if datasets['val'] is not None:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from mmbam.utils.errors import InputError
+from mmbam.utils.logs import only_warnings
+from mmbam.utils.progress import Progress
+from mmbam.utils.random import preserved_randomness
 
-from .features import extract_features
 from .frozen import build_frozen, loading_step, plain_pipeline
-from .judge import NEIGHBOURS, SCORES, Signals, correlations, measure_signals, ranking
-from .knn import knn_accuracy
-from .labeled import train_and_test
-from .loaders import build_loader
+from .judge import NEIGHBOURS, Signals, best_of, is_collapsed, measure_signals
 from .runs import Run, find_run
-from .two_views import draw_views, embed_two_views, view_dataset
-
-_VOTES = 20  # neighbours of the k-NN that signals are compared with
+from .two_views import Truth, Views, draw_views, embed_two_views, view_dataset
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,16 @@ class Judged:
         run (str): Work directory of its run.
         checkpoint (str): Name of its file there.
         signals (Signals): What it shows without labels.
-        knn (float, optional): Top-1 accuracy of k-NN in per cent; NaN if its features
-            are not finite. Defaults to None: not measured.
+        collapsed (bool): See :func:`mmbam.evaluation.judge.is_collapsed`.
+        knn (float): Top-1 accuracy of k-NN in per cent; NaN if its features are not
+            finite, or it was not measured.
     """
 
     run: str
     checkpoint: str
     signals: Signals
-    knn: float | None = None
+    collapsed: bool = False
+    knn: float = math.nan
 
     @property
     def name(self) -> str:
@@ -58,6 +59,8 @@ class Verdict:
         best (str | None): Name of the one to take among those.
         images (int): Number of images that were looked at.
         passed_over (dict[str, list[str]]): Damaged files of each run, and why.
+        random (dict[str, Judged]): Network of each run before training.
+        labeled (bool): Whether the accuracy of k-NN was measured.
     """
 
     checkpoints: list[Judged]
@@ -65,46 +68,26 @@ class Verdict:
     best: str | None
     images: int
     passed_over: dict[str, list[str]]
+    random: dict[str, Judged]
+    labeled: bool = False
 
     def of_run(self, run: str) -> list[Judged]:
         """The checkpoints of one run."""
         return [one for one in self.checkpoints if one.run == run]
 
-    def correlations(self) -> dict[str, dict[str, Any]]:
-        """Compute Spearman's correlation of every score with the accuracy of k-NN.
-
-        Returns:
-            dict: For each run, and for ``'all'`` checkpoints, the ``number`` of
-            checkpoints with an accuracy, and the correlations of
-            :func:`mmbam.evaluation.judge.correlations`, NaN if there are fewer than 2.
-        """
-        groups = {run: self.of_run(run) for run in self.chosen}
-        if len(groups) > 1:
-            groups['all'] = self.checkpoints
-        return {name: _correlations(group) for name, group in groups.items()}
-
     def to_dict(self) -> dict[str, Any]:
-        """All of it as numbers and words, for JSON; None where there is no number."""
-        measured = any(one.knn is not None for one in self.checkpoints)
-        result = dict(
-            images=self.images,
-            best=self.best,
-            chosen=self.chosen,
-            checkpoints=[
-                dict(asdict(one), name=one.name, collapsed=one.signals.collapsed)
-                for one in self.checkpoints
-            ],
-            passed_over=self.passed_over,
-            correlations=self.correlations() if measured else None,
+        """All of it as numbers and words."""
+        return dict(
+            asdict(self),
+            checkpoints=[dict(asdict(one), name=one.name) for one in self.checkpoints],
         )
-        return _without_nan(result)
 
 
 def judge_runs(
     folders: Sequence[str],
     config: str | None = None,
     images: str | None = None,
-    number: int = 500,
+    number: int = 1000,
     labeled: str | None = None,
     source: str = 'auto',
     seed: int = 0,
@@ -122,7 +105,7 @@ def judge_runs(
             :func:`find_run`.
         images (str, optional): Folder of images. Defaults to None: training images of
             the first run.
-        number (int): Number of images to draw. Defaults to 500.
+        number (int): Number of images to draw. Defaults to 1000.
         labeled (str, optional): Folder for :func:`train_and_test`, on which the
             accuracy of k-NN is measured too. It has no say in the choice. Defaults to
             None.
@@ -145,71 +128,80 @@ def judge_runs(
     truth = None
     if labeled is not None:
         pipeline = plain_pipeline(size, loading_step(runs[0].cfg))
-        truth = _Truth(labeled, pipeline, batch_size, num_workers)
-    total = sum(len(run.checkpoints) for run in runs)
+        truth = Truth(labeled, pipeline, batch_size, num_workers)
+    judge = _Judge(views, truth, source)
+    random: dict[str, Judged] = {}
     judged: list[Judged] = []
-    for run in runs:
-        for path in run.checkpoints:
-            print(f'{len(judged) + 1} of {total}: {path}', flush=True)
-            backbone, preprocessor = build_frozen(run.cfg, path, source)
-            signals = measure_signals(embed_two_views(backbone, preprocessor, views))
-            knn = truth.accuracy(backbone, preprocessor) if truth else None
-            judged.append(Judged(run.folder, path.name, signals, knn))
-    return choose(judged, runs, sum(len(batch[0]) for batch in views))
+    total = sum(len(run.checkpoints) for run in runs)
+    with Progress(total, 'Checkpoints', lines=10) as progress:
+        for run in runs:
+            random[run.folder] = before = judge.random(run)
+            for path in run.checkpoints:
+                judged.append(judge.look(run, path, before))
+                progress.advance(text=str(path))
+    seen = sum(len(batch[0]) for batch in views)
+    return choose(judged, runs, random, seen, labeled is not None)
 
 
-def choose(judged: list[Judged], runs: Sequence[Run], images: int) -> Verdict:
-    """Choose a checkpoint of each run, and then one of these."""
-    found = {one.name: one.signals for one in judged}
+def choose(
+    judged: list[Judged],
+    runs: Sequence[Run],
+    random: dict[str, Judged],
+    images: int,
+    labeled: bool = False,
+) -> Verdict:
+    """Choose a checkpoint of each run, and then one of these.
+
+    Args:
+        judged (list[Judged]): Checkpoints of all runs.
+        runs (Sequence[Run]): The runs.
+        random (dict[str, Judged]): Network of each run before training.
+        images (int): Number of images that were looked at.
+        labeled (bool): Whether the accuracy of k-NN was measured. Defaults to False.
+    """
+    alive = [one for one in judged if not one.collapsed]
+    found = {one.name: one.signals for one in alive}
     chosen = {
-        run.folder: _first({o.name: o.signals for o in judged if o.run == run.folder})
+        run.folder: best_of({o.name: o.signals for o in alive if o.run == run.folder})
         for run in runs
     }
-    best = _first({name: found[name] for name in chosen.values() if name})
+    best = best_of({name: found[name] for name in chosen.values() if name})
     passed_over = {run.folder: run.passed_over for run in runs if run.passed_over}
-    return Verdict(judged, chosen, best, images, passed_over)
+    return Verdict(judged, chosen, best, images, passed_over, random, labeled)
 
 
-def _first(candidates: dict[str, Signals]) -> str | None:
-    alive = {name: s for name, s in candidates.items() if not s.collapsed}
-    return ranking(alive)[0] if alive else None
+class _Judge:
+    """Shows the same images to all networks."""
 
+    def __init__(self, views: Views, truth: Truth | None, source: str) -> None:
+        self.views, self.truth, self.source = views, truth, source
+        self._random: dict[str, tuple[Signals, float]] = {}
 
-def _correlations(group: list[Judged]) -> dict[str, Any]:
-    known = [one for one in group if one.knn is not None and math.isfinite(one.knn)]
-    result: dict[str, Any] = dict(number=len(known))
-    if len(known) < 2:
-        return {**result, **dict.fromkeys([*SCORES, 'ranking'], math.nan)}
-    signals = {one.name: one.signals for one in known}
-    accuracies = {one.name: one.knn for one in known if one.knn is not None}
-    return {**result, **correlations(signals, accuracies)}
+    def look(self, run: Run, path: Path, random: Judged) -> Judged:
+        """Judge a checkpoint beside its network before training."""
+        signals, knn = self._measure(*build_frozen(run.cfg, path, self.source))
+        collapsed = is_collapsed(signals, random.signals)
+        return Judged(run.folder, path.name, signals, collapsed, knn)
 
+    def random(self, run: Run) -> Judged:
+        """Judge the network of a run before training; equal ones are judged once."""
+        cfg = copy.deepcopy(run.cfg)
+        for loads in ('init_cfg', 'pretrained'):
+            cfg.model.backbone.pop(loads, None)
+        seen = cfg.model.get('data_preprocessor'), cfg.get('data_preprocessor')
+        key = repr((cfg.model.backbone, seen))
+        if key not in self._random:
+            # mmengine's log would list every weight.
+            with only_warnings(), preserved_randomness():
+                torch.manual_seed(0)
+                network = build_frozen(cfg, None)
+            self._random[key] = self._measure(*network)
+        signals, knn = self._random[key]
+        return Judged(run.folder, 'before training', signals, knn=knn)
 
-class _Truth:
-    """Accuracy of k-NN on a folder of labeled images."""
-
-    def __init__(
-        self, folder: str, pipeline: list[dict], batch_size: int, num_workers: int
-    ) -> None:
-        train, test, number = train_and_test(folder, pipeline)
-        self.k = min(_VOTES, number)
-        self.loaders = [build_loader(s, batch_size, num_workers) for s in (train, test)]
-
-    def accuracy(self, backbone: nn.Module, preprocessor: nn.Module) -> float:
-        train, test = (
-            extract_features(
-                backbone, loader, data_preprocessor=preprocessor, progress=False
-            )
-            for loader in self.loaders
-        )
-        if not (train[0].isfinite().all() and test[0].isfinite().all()):
-            return math.nan
-        return knn_accuracy(*train, *test, k=self.k)['top1']
-
-
-def _without_nan(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {key: _without_nan(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_without_nan(value) for value in node]
-    return None if isinstance(node, float) and not math.isfinite(node) else node
+    def _measure(
+        self, backbone: nn.Module, preprocessor: nn.Module
+    ) -> tuple[Signals, float]:
+        views = embed_two_views(backbone, preprocessor, self.views)
+        knn = self.truth.accuracy(backbone, preprocessor) if self.truth else math.nan
+        return measure_signals(views), knn

@@ -20,7 +20,7 @@ def slow(first, second, k):
 
 
 def test_it_is_the_share_of_common_neighbours(monkeypatch):
-    monkeypatch.setattr('mmbam.evaluation.agreement._ROWS', 16)
+    monkeypatch.setattr('mmbam.evaluation.unlabeled._ROWS', 16)
     torch.manual_seed(0)
     first = torch.randn(50, 8)
     second = first + 0.5 * torch.randn(50, 8)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from mmbam.evaluation import knn, knn_accuracy, knn_predict
+from mmbam.evaluation import knn_accuracy, knn_predict, nearest
 
 
 def made_features(num_train=90, num_test=41, dim=8, num_classes=7, seed=0):
@@ -55,8 +55,8 @@ def test_predictions_are_ranked_by_votes():
 def test_blocks_do_not_change_the_result(monkeypatch):
     data = made_features()
     whole = knn_predict(*data[:3], k=20)
-    monkeypatch.setattr(knn, '_TRAIN_CHUNK', 13)  # fewer than k samples in a block
-    monkeypatch.setattr(knn, '_TEST_CHUNK', 4)
+    monkeypatch.setattr(nearest, '_COLUMNS', 13)  # fewer than k samples in a block
+    monkeypatch.setattr(nearest, 'ROWS', 4)
     assert torch.equal(knn_predict(*data[:3], k=20), whole)
 
 
@@ -71,9 +71,9 @@ def test_the_length_of_a_feature_does_not_count():
 
 def test_a_small_temperature_neither_overflows_nor_underflows():
     data = made_features()
-    nearest = knn_predict(*data[:3], k=1)[:, 0]
+    first = knn_predict(*data[:3], k=1)[:, 0]
     sharp = knn_predict(*data[:3], k=20, temperature=1e-5)[:, 0]
-    assert torch.equal(sharp, nearest)
+    assert torch.equal(sharp, first)
 
 
 def test_more_neighbours_than_samples_is_one_clear_sentence():

@@ -56,6 +56,12 @@ def test_the_sweep_chooses_on_validation_and_refits_on_both():
     assert result['mean_per_class'] == pytest.approx(100 * np.mean(per_class))
 
 
+def test_ties_go_to_the_strongest():
+    sets = made(noise=0.1)  # no value is wrong on any image
+    result = logistic_probe(*sets, [0.01, 1.0, 0.1])
+    assert set(result['val_top1'].values()) == {100.0} and result['l2'] == 1.0
+
+
 def test_the_protocol_has_45_values():
     assert len(L2_VALUES) == 45
     assert L2_VALUES[0] == pytest.approx(1e-6) and L2_VALUES[-1] == pytest.approx(1e5)

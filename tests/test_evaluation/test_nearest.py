@@ -24,7 +24,7 @@ def all_pairs(features):
 
 @pytest.fixture(params=[(1024, 65536), (7, 9)], ids=['one block', 'many'])
 def blocks(request, monkeypatch):
-    for name, value in zip(('_ROWS', '_COLUMNS'), request.param):
+    for name, value in zip(('ROWS', '_COLUMNS'), request.param):
         monkeypatch.setattr(module, name, value)
 
 

@@ -13,7 +13,6 @@ from mmbam.evaluation import (
     logistic_probe,
     nearest,
     pair_similarities,
-    rankme,
 )
 from mmbam.evaluation.nearest import near_duplicates
 from tests.helpers.distributed import run_ranks
@@ -24,7 +23,6 @@ from tests.test_evaluation import (
     test_knn,
     test_logistic,
     test_nearest,
-    test_rankme,
     test_similarity,
 )
 
@@ -64,26 +62,20 @@ def clustering():
     return cluster_scores(*test_clustering.made(), num_classes=[2, 4], draws=3)
 
 
-def rank():
-    x = test_rankme.made()
-    part = x[:13] if get_rank() == 0 else x[13:]
-    return rankme(part, sharded=True), rankme(x)
-
-
 def similarity():
     z = test_similarity.made()
     return pair_similarities(z[:, :2] if get_rank() == 0 else z[:, 2:])
 
 
 def duplicates():
-    nearest._ROWS = nearest._COLUMNS = 7
+    nearest.ROWS = nearest._COLUMNS = 7
     alike, pairs, total = near_duplicates(test_nearest.made(), 0.95, 9)
     none = near_duplicates(torch.eye(20), 0.5, 10)[2]
     return alike.tolist(), pairs.tolist(), total, none
 
 
 def evaluate_all(folder):
-    evaluators = features, knn, logistic, clustering, rank, similarity, duplicates
+    evaluators = features, knn, logistic, clustering, similarity, duplicates
     results = {evaluator.__name__: evaluator() for evaluator in evaluators}
     results['embed'] = test_embed.run(folder / 'a.npz', tokens=True).read_bytes()
     return results
@@ -121,12 +113,6 @@ def test_clustering_scores(ranks):
     assert [result['clustering'] for result in ranks] == [clustering()] * 2
 
 
-def test_effective_rank(ranks):
-    expected = rankme(test_rankme.made())
-    for result in ranks:
-        assert result['rank'] == pytest.approx((expected, expected))
-
-
 def test_similarities_of_pairs(ranks):
     expected = pair_similarities(test_similarity.made())
     for result in ranks:
@@ -134,7 +120,7 @@ def test_similarities_of_pairs(ranks):
 
 
 def test_near_duplicates(ranks, monkeypatch):
-    for name in ('_ROWS', '_COLUMNS'):
+    for name in ('ROWS', '_COLUMNS'):
         monkeypatch.setattr(nearest, name, 7)
     assert [result['duplicates'] for result in ranks] == [duplicates()] * 2
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from mmbam.datasets.decoding import open_image
+from mmbam.datasets.decoding import open_image, read_image
 from mmbam.datasets.finding import SUFFIXES
-from mmbam.datasets.images import read_image
 from mmbam.utils.errors import InputError
 
 from .scores import VOID

@@ -33,11 +33,6 @@ def local_neighbours(
         both of shape (n, h * w, k). If a window has fewer than k tokens, the remaining
         entries have similarity -inf and index 0.
     """
-    if query.shape != context.shape[1:]:
-        raise ValueError(
-            'Query and context need grids and features of one shape, but got '
-            f'{tuple(query.shape)} and {tuple(context.shape[1:])}.'
-        )
     h, w, _ = query.shape
     n = len(context)
     similarities = query.new_full((n, h, w, k), -torch.inf)
