@@ -18,7 +18,11 @@ FORMATS = ('mmpretrain', 'timm', 'release')
 
 
 def convert_checkpoint(
-    path: str | Path, out: str | Path, to: str, source: str = 'auto'
+    path: str | Path,
+    out: str | Path,
+    to: str,
+    source: str = 'auto',
+    prefix: str | None = None,
 ) -> dict[str, Tensor]:
     """Convert a backbone between this project, the authors' release and timm.
 
@@ -34,6 +38,8 @@ def convert_checkpoint(
             ``teacher.backbone.`` or ``student.backbone.``.
         source (str): ``'teacher'``, ``'student'`` or ``'auto'``; see
             :func:`select_backbone`. Defaults to ``'auto'``.
+        prefix (str, optional): What the names of the backbone's weights begin with in
+            the file. Defaults to None: a known prefix, or none.
 
     Returns:
         dict[str, Tensor]: The weights as they were written.
@@ -41,7 +47,7 @@ def convert_checkpoint(
     if to not in FORMATS:
         raise InputError(f'to must be one of {FORMATS}, but got {to!r}.')
     require_writable(out, path)
-    weights, source = select_backbone(read_weights(path), source)
+    weights, source = select_backbone(read_weights(path), source, prefix)
     # CAFormer's final norm is part of its features, but in timm part of the head.
     weights = {
         name: value.clone(memory_format=torch.contiguous_format)

@@ -82,19 +82,9 @@ def _choose(
     prefix: str | None,
 ) -> Selected:
     """Find the backbone's weights: below a prefix that is given, known, or complete."""
-    if prefix is not None:
-        prefix = prefix if prefix.endswith('.') or not prefix else f'{prefix}.'
-        chosen = below(weights, prefix)
-        if not chosen:
-            first = sorted({name.split('.')[0] for name in weights})
-            raise InputError(
-                f'No weight in {str(path)!r} begins with {prefix!r}: their names begin '
-                f'with {", ".join(first[:8])}{", ..." if len(first) > 8 else ""}.'
-            )
-        return Selected(chosen, source_of(prefix), prefix)
-    found = find_backbone(weights, source)
+    found = find_backbone(weights, source, prefix)
     names = {to_timm(name) for name in expected}
-    if '' in complete_prefixes(found.weights, names):
+    if prefix is not None or '' in complete_prefixes(found.weights, names):
         return found
     # A teacher that find_backbone passed over is a frozen one.
     others = [

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from .names import to_timm
 
+#: Origins that are methods of training.
+METHODS = ('BAM', 'MoCo v3', 'MoCo', 'MAE', 'iBOT', 'DINO', 'DINOv2')
 _TIMM_HEADS = {192: 3, 384: 6, 768: 12, 1024: 16}
 _MOCO_HEADS = {**_TIMM_HEADS, 384: 12}
 _QKV = re.compile(r'blocks\.\d+\.attn\.qkv\.weight$')

@@ -57,7 +57,7 @@ class Selected(NamedTuple):
 
 
 def select_backbone(
-    weights: Mapping[str, Tensor], source: str = 'auto'
+    weights: Mapping[str, Tensor], source: str = 'auto', prefix: str | None = None
 ) -> tuple[dict[str, Tensor], str]:
     """Take one network's backbone out of a checkpoint.
 
@@ -75,18 +75,32 @@ def select_backbone(
             names or shapes than the student's is a frozen network and never taken.
             Momentum encoders of other projects are teachers that ``'auto'`` passes
             over, as those projects do. Defaults to ``'auto'``.
+        prefix (str, optional): What the names of the backbone's weights begin with, in
+            place of a known prefix. Defaults to None.
 
     Returns:
         tuple[dict[str, Tensor], str]: The weights with their names in the backbone, and
         ``'teacher'`` or ``'student'``.
     """
-    return find_backbone(weights, source)[:2]
+    return find_backbone(weights, source, prefix)[:2]
 
 
-def find_backbone(weights: Mapping[str, Tensor], source: str = 'auto') -> Selected:
+def find_backbone(
+    weights: Mapping[str, Tensor], source: str = 'auto', prefix: str | None = None
+) -> Selected:
     """Do what :func:`select_backbone` does, and tell the prefix of the weights."""
     if source not in SOURCES:
         raise InputError(f'source must be one of {SOURCES}, but got {source!r}.')
+    if prefix is not None:
+        prefix = prefix if prefix.endswith('.') or not prefix else f'{prefix}.'
+        chosen = below(weights, prefix)
+        if not chosen:
+            first = sorted({name.split('.')[0] for name in weights})
+            raise InputError(
+                f'No weight has a name that begins with {prefix!r}: they begin with '
+                f'{", ".join(first[:8])}{", ..." if len(first) > 8 else ""}.'
+            )
+        return Selected(chosen, source_of(prefix), prefix)
     # By role, then by whether the name has the prefix of a backbone.
     found: dict[str, dict[bool, dict[str, Tensor]]] = {
         role: {True: {}, False: {}} for role in ('student', 'teacher', 'momentum')

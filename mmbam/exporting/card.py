@@ -34,7 +34,7 @@ def model_card(source: Source, recipe: dict[str, Any]) -> str:
         recipe (dict): ``architecture`` in timm.
     """
     facts = source.facts
-    license = facts.get('license')
+    license, method = facts.get('license'), _cell(facts.get('method', ''))
     rows = [
         f'| {name} | {_cell(facts[key])} |'
         for key, name in _ROWS.items()
@@ -64,7 +64,7 @@ def model_card(source: Source, recipe: dict[str, Any]) -> str:
             '- self-supervised',
             '---',
             '',
-            f'# {_cell(facts["network"])} trained with {_cell(facts["method"])}',
+            f'# {_cell(facts["network"])}{f" trained with {method}" if method else ""}',
             '',
             f'A backbone without a head, `{recipe["architecture"]}` of timm with the '
             f'`model_args` of `config.json`. {sizes}',

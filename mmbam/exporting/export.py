@@ -39,6 +39,7 @@ def export_backbone(
     license: str | None = None,
     python: str | None = None,
     prefix: str | None = None,
+    model: str | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Write a backbone for another library and prove that it gives the same features.
 
@@ -64,6 +65,8 @@ def export_backbone(
             the file. Defaults to None, the present one.
         prefix (str, optional): See :func:`mmbam.checkpoints.load_backbone`. Defaults to
             None.
+        model (str, optional): Name of a network in timm, for a file without a config.
+            Defaults to None.
 
     Returns:
         tuple[Path, dict]: What was written, and its certificate.
@@ -88,12 +91,15 @@ def export_backbone(
         require_writable(path, checkpoint, config)
     else:
         _require_replaceable(path)
-    found = load_source(checkpoint, config, options, source, size, prefix)
+    found = load_source(checkpoint, config, options, source, size, prefix, model)
     if license:
         found.facts['license'] = license
     with written(path) if suffix else _written_folder(path) as part:
         tried, readings = WRITERS[to](found, part)
-        libraries = {one.library: prove(tried, part, one, python) for one in readings}
+        libraries = {
+            one.library: dict(prove(tried, part, one, python), opened_as=one.recipe)
+            for one in readings
+        }
         results = {one['result'] for one in libraries.values()}
         files = {part: path.name} if suffix else {f: f.name for f in part.iterdir()}
         certificate = dict(

@@ -18,7 +18,7 @@ from mmbam.utils.files import save_safetensors, save_tensors
 from .card import model_card
 from .features import Features, difference
 from .proof import Reading
-from .source import REFUSALS, Source
+from .source import REFUSALS, Source, native_size
 from .twin import TOLERANCE, timm_twin, timm_weights
 
 #: Suffix of each format's file; none for a folder.
@@ -63,7 +63,7 @@ def hf(source: Source, path: Path) -> tuple[Source, list[Reading]]:
     if recipe.get('gelu'):
         raise InputError(
             "timm's create_model, which opens such folders, cannot build CAFormer with "
-            'GELU: use --to timm, onnx or torchscript.'
+            'GELU: use --to mmpretrain, timm, safetensors, onnx or torchscript.'
         )
     weights, facts = timm_weights(source.backbone), source.facts
     path.mkdir(parents=True)
@@ -81,7 +81,8 @@ def hf(source: Source, path: Path) -> tuple[Source, list[Reading]]:
         model_args=recipe['model_args'],
         pretrained_cfg=dict(
             input_size=[3, source.size, source.size],
-            fixed_input_size=not source.dynamic,
+            # If so, timm builds the network for this size and not for 224.
+            fixed_input_size=bool(native_size(source.backbone)) or not source.dynamic,
             num_classes=0,
             interpolation='bicubic',
             crop_pct=1.0,

@@ -36,15 +36,16 @@ def of_timm(network: Any, images: Any) -> tuple[Any, Any]:
     return network(images), tokens
 
 
-def gelu_for_star_relu(network: Any) -> None:
-    """Replace every StarReLU of a network of timm by GELU, as BAM's CAFormer has."""
-    from timm.models.metaformer import StarReLU
-    from torch import nn
+def create_timm(recipe: dict) -> Any:
+    """Build the network of timm that a recipe describes."""
+    import timm
+    from torch.nn import GELU
 
-    for module in list(network.modules()):
-        for name, child in module.named_children():
-            if isinstance(child, StarReLU):
-                setattr(module, name, nn.GELU())
+    # Classes, which a recipe of plain values cannot hold.
+    args = dict(recipe['model_args'])
+    if recipe.get('gelu'):
+        args.update(mlp_act=GELU, act1_layer=GELU)
+    return timm.create_model(recipe['architecture'], num_classes=0, **args)
 
 
 def open_timm(path: str, recipe: dict) -> tuple[Any, Any, str]:
@@ -54,10 +55,7 @@ def open_timm(path: str, recipe: dict) -> tuple[Any, Any, str]:
     if Path(path).is_dir():
         network = timm.create_model(f'local-dir:{path}', pretrained=True)
     else:
-        name, args = recipe['architecture'], recipe['model_args']
-        network = timm.create_model(name, num_classes=0, **args)
-        if recipe.get('gelu'):
-            gelu_for_star_relu(network)
+        network = create_timm(recipe)
         timm.models.load_checkpoint(network, path, strict=True)
     network.eval()
     return lambda images: of_timm(network, images), network, ''

@@ -14,9 +14,11 @@ from mmpretrain.models.backbones import VisionTransformer
 from torch import Tensor, nn
 
 from mmbam.checkpoints import load_backbone
+from mmbam.checkpoints.origin import METHODS, origin_of
 from mmbam.checkpoints.reading import read_checkpoint
 from mmbam.checkpoints.trust import stored_backbone, without_loading
 from mmbam.models.backbones.anatomy import patch_size
+from mmbam.models.backbones.timm_embedding import timm_config
 from mmbam.utils.config import build_errors, read_config
 from mmbam.utils.errors import InputError, input_errors
 from mmbam.utils.files import sha256
@@ -84,6 +86,7 @@ def load_source(
     source: str = 'auto',
     size: int | None = None,
     prefix: str | None = None,
+    model: str | None = None,
 ) -> Source:
     """Build the backbone of a checkpoint and load its weights.
 
@@ -97,38 +100,47 @@ def load_source(
         size (int, optional): Side of the images in pixels. Defaults to None, the
             network's own or 224.
         prefix (str, optional): See :func:`mmbam.checkpoints.load_backbone`.
+        model (str, optional): Name of a network in timm to take in place of a config.
     """
-    stored, meta = read_checkpoint(checkpoint)[1:]
-    if config is None:
-        found = {key: stored[key] for key in _KEYS if key in stored}
-        backbone_cfg = stored_backbone(stored, checkpoint)
-        if backbone_cfg is not None:
-            found['model'] = dict(stored['model'], backbone=backbone_cfg)
-        cfg = Config(found)
+    if config is not None and model is not None:
+        raise InputError('--config and --model exclude each other: give one of them.')
+    weights, stored, meta = read_checkpoint(checkpoint)
+    architecture = model or stored.get('architecture')
+    if config is not None:
+        cfg = read_config(str(config), options)
+    else:
+        if isinstance(architecture, str):
+            cfg = timm_config(architecture, {} if model else stored, size)
+        else:
+            found = {key: stored[key] for key in _KEYS if key in stored}
+            backbone_cfg = stored_backbone(stored, checkpoint)
+            if backbone_cfg is not None:
+                found['model'] = dict(stored['model'], backbone=backbone_cfg)
+            cfg = Config(found)
         for key, value in (options or {}).items():
             cfg.merge_from_dict({key: value})
-    else:
-        cfg = read_config(str(config), options)
     name = repr(str(config or checkpoint))
     if not _part(_part(cfg, 'model'), 'backbone'):
         raise InputError(
-            f'{name} has no config with a model.backbone: name one with --config.'
+            f'{name} has no config with a model.backbone: name one with --config, or a '
+            'network of timm with --model.'
         )
     init_default_scope(cfg.get('default_scope') or 'mmpretrain')
     # Its weights come from the checkpoint.
     backbone_cfg = without_loading(cfg.model.backbone.to_dict())
     with build_errors(of=name), input_errors((ValueError, RuntimeError), of=name):
         backbone = MODELS.build(dict(backbone_cfg))
-        if size is not None and _native_size(backbone) not in (None, size):
+        if size is not None and native_size(backbone) not in (None, size):
             backbone_cfg['img_size'] = size
             backbone = MODELS.build(dict(backbone_cfg))
     role = load_backbone(backbone, checkpoint, source, prefix=prefix)
     backbone.requires_grad_(False)
     backbone.eval()  # returns nothing for some of mmpretrain's
-    side = size or _native_size(backbone) or 224
+    side = size or native_size(backbone) or 224
     if side < 1:
         raise InputError(f'size must be at least 1, but got {size}.')
-    facts = _facts(cfg, meta, Path(checkpoint), role)
+    origin = origin_of(weights, weights, stored).name
+    facts = _facts(cfg, stored, meta, origin, Path(checkpoint), role)
     return Source(backbone, backbone_cfg, side, facts).with_images()
 
 
@@ -137,8 +149,8 @@ def _noise(number: int, size: int) -> Tensor:
     return torch.randn(number, 3, size, size, generator=generator)
 
 
-def _native_size(backbone: nn.Module) -> int | None:
-    """Side of the images that a network with positions is made for."""
+def native_size(backbone: nn.Module) -> int | None:
+    """Side of the images that a network with positions is made for, or None."""
     if isinstance(backbone, VisionTransformer):
         return backbone.img_size[0]
     network = getattr(backbone, 'timm_model', None)
@@ -146,19 +158,27 @@ def _native_size(backbone: nn.Module) -> int | None:
     return sizes[0] if sizes else None
 
 
-def _facts(cfg: Config, meta: Mapping, path: Path, role: str) -> dict[str, Any]:
-    """What the config and the checkpoint say of the training; no paths of a machine."""
-    model, loader = cfg.model, _part(cfg, 'train_dataloader')
-    preprocessor = _part(model, 'data_preprocessor') or _part(cfg, 'data_preprocessor')
-    optimizer = _part(_part(cfg, 'optim_wrapper'), 'optimizer')
+def _facts(
+    cfg: Config, stored: Mapping, meta: Mapping, origin: str, path: Path, role: str
+) -> dict[str, Any]:
+    """What is known of the network and its training; no paths of a machine.
+
+    Of the training only the checkpoint itself tells: a config that was given beside it
+    may be for another one.
+    """
+    preprocessor = _part(cfg.model, 'data_preprocessor')
+    preprocessor = preprocessor or _part(cfg, 'data_preprocessor')
+    loader = _part(stored, 'train_dataloader')
+    optimizer = _part(_part(stored, 'optim_wrapper'), 'optimizer')
+    method = str(_part(stored, 'model').get('type', '')).rpartition('.')[2]
     found = dict(
-        method=str(model.get('type', '')).rpartition('.')[2],
-        network=_network(model.backbone),
+        method=method or (origin if origin in METHODS else ''),
+        network=_network(cfg.model.backbone),
         weights=role,
         data=_data(_part(loader, 'dataset')),
         epochs=meta.get('epoch'),
         iterations=meta.get('iter'),
-        planned_epochs=_part(cfg, 'train_cfg').get('max_epochs'),
+        planned_epochs=_part(stored, 'train_cfg').get('max_epochs'),
         images_per_device=loader.get('batch_size'),
         optimizer=optimizer.get('type'),
         learning_rate=optimizer.get('lr'),
@@ -185,8 +205,10 @@ def _part(content: Any, key: str) -> Mapping:
 
 
 def _network(cfg: Mapping) -> str:
+    if isinstance(cfg.get('model_name'), str):
+        return f'{cfg["model_name"]} of timm'
     kind = str(cfg.get('type', '')).rpartition('.')[2]
-    which = cfg.get('model_name', cfg.get('arch', cfg.get('depth', '')))
+    which = cfg.get('arch', cfg.get('depth', ''))
     which = which if isinstance(which, (str, int)) else 'of a size of its own'
     return f'{kind} {which}'.strip()
 

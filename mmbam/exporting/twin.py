@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from mmbam.checkpoints.names import to_timm
 from mmbam.models import CAFormer
+from mmbam.models.backbones.timm_embedding import TIMMEmbedding
 from mmbam.utils.errors import InputError
 
 from .features import difference
-from .reopen import as_tokens, gelu_for_star_relu, of_timm
+from .reopen import as_tokens, create_timm, of_timm
 from .source import REFUSALS, Source
 
 _VITS = {192: 'tiny', 384: 'small', 768: 'base', 1024: 'large'}
@@ -40,7 +41,7 @@ def timm_twin(source: Source) -> tuple[dict[str, Any], Source]:
 
     Returns:
         tuple[dict, Source]: ``architecture`` and ``model_args`` for
-        ``timm.create_model``, and ``gelu`` if its StarReLU is to be replaced; and the
+        ``timm.create_model``, and ``gelu`` if GELU takes the place of StarReLU; and the
         source with images of the sizes that timm's network takes as well.
 
     Raises:
@@ -49,11 +50,7 @@ def timm_twin(source: Source) -> tuple[dict[str, Any], Source]:
     recipe = _recipe(source)
     try:
         json.dumps(recipe)
-        network = timm.create_model(
-            recipe['architecture'], num_classes=0, **recipe['model_args']
-        )
-        if recipe.get('gelu'):
-            gelu_for_star_relu(network)
+        network = create_timm(recipe)
         network.load_state_dict(timm_weights(source.backbone))
         if not all(_agrees(network, source)):
             source = source.fixed()
@@ -87,7 +84,7 @@ def _recipe(source: Source) -> dict[str, Any]:
     if isinstance(backbone, VisionTransformer):
         return _of_vit(backbone)
     if isinstance(backbone, CAFormer):
-        # timm has an argument for the activation of the MLPs only.
+        # timm takes activations as classes, which JSON cannot name.
         args: dict[str, Any] = dict(res_scale_init_values=[None] * 4)
         name = f'caformer_{cfg.get("arch", "m36")}'
         return dict(architecture=name, model_args=args, gelu=True)
@@ -96,7 +93,8 @@ def _recipe(source: Source) -> dict[str, Any]:
         args = {key: value for key, value in cfg.items() if key not in known}
         if cfg.get('features_only'):
             raise InputError('A feature pyramid has no embedding.')
-        if isinstance(backbone.timm_model, timm.models.VisionTransformer):
+        vit = isinstance(backbone.timm_model, timm.models.VisionTransformer)
+        if vit and not isinstance(backbone, TIMMEmbedding):
             # mmpretrain's wrapper returns all tokens, which are averaged.
             args.update(global_pool='avg', pool_include_prefix=True, fc_norm=False)
         return dict(architecture=cfg['model_name'], model_args=args)

@@ -1,14 +1,16 @@
-"""Checkpoints as mmbam's runner writes them, of small networks."""
+"""Checkpoints as mmbam's runner writes them, of small networks, and exports of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from mmengine.config import Config
 from torch import nn
 
 from .networks import mm
+from .transformers_env import OTHER_PYTHON, need_transformers
 
 ARCH = dict(embed_dims=24, num_layers=2, num_heads=4, feedforward_channels=48)
 NETWORKS = dict(
@@ -63,3 +65,22 @@ def save_checkpoint(path: Path, network: str | dict, teacher: bool = True) -> nn
     meta = dict(epoch=7, iter=70, cfg=cfg.pretty_text)
     torch.save(dict(state_dict=model.state_dict(), meta=meta), path)
     return model.teacher.backbone if teacher else model.backbone
+
+
+def need(to: str) -> None:
+    """Skip the test where a library that opens a format is missing."""
+    for package in ('onnx', 'onnxruntime') if to == 'onnx' else ():
+        pytest.importorskip(package)
+    if to == 'hf':
+        need_transformers()
+
+
+def opener(to: str) -> str | None:
+    """Python of another environment that opens a format."""
+    return OTHER_PYTHON if to == 'hf' else None
+
+
+def place(folder: Path, to: str) -> Path:
+    """Where to write a format."""
+    suffix = dict(hf='', onnx='.onnx', safetensors='.safetensors').get(to, '.pth')
+    return folder / f'out{suffix}'

@@ -90,6 +90,19 @@ def test_heads_are_left_out_but_not_the_final_norm_in_one(tmp_path):
     assert heads == {f'backbone.timm_model.head.norm.{n}' for n in ('weight', 'bias')}
 
 
+def test_a_prefix_names_the_network_to_convert(tmp_path):
+    network = timm_vit(num_classes=0)
+    torch.save(
+        {f'one.net.{name}': value for name, value in network.state_dict().items()},
+        tmp_path / 'a.pth',
+    )
+    args = (tmp_path / 'a.pth', tmp_path / 'b.pth', 'timm')
+    weights = convert_checkpoint(*args, prefix='one.net')
+    assert weights.keys() == network.state_dict().keys()
+    with pytest.raises(ValueError, match="begins with 'two.': they begin with one"):
+        convert_checkpoint(*args, prefix='two')
+
+
 def test_bad_requests_are_named(tmp_path):
     torch.save({'fc.weight': torch.zeros(1)}, tmp_path / 'a.pth')
     with pytest.raises(ValueError, match="'mmpretrain', 'timm', 'release'.*'onnx'"):
