@@ -80,11 +80,7 @@ def check_size(width: int, height: int, max_pixels: int) -> None:
 def check_bands(found: int, dtype: Any, channels: int | str, alpha: bool) -> None:
     """Refuse another number of bands than ``channels`` asks for.
 
-    Args:
-        found (int): Number of bands of the image.
-        dtype (Any): Type of its values.
-        channels (int | str): Number of bands, or ``'rgb'``.
-        alpha (bool): Whether the last band of one that is not gray or RGB is alpha.
+    ``alpha`` says whether the last band of one that is not gray or RGB is alpha.
     """
     rgb = channels == RGB and found - alpha in (1, 3)
     if not rgb and found != channels:
@@ -198,33 +194,27 @@ def in_file_order(values: np.ndarray) -> np.ndarray:
 
 
 def _read_npy(file: Any, channels: int | str, max_pixels: int) -> np.ndarray:
-    layout = _npy_layout(file, channels, max_pixels)
-    file.seek(0)
-    values = np.lib.format.read_array(file, allow_pickle=False)
-    return layout(values)
-
-
-def _npy_layout(
-    file: Any, channels: int | str, max_pixels: int
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Check an array's header; return what brings it to (height, width, bands)."""
     shape, dtype = _npy_header(file)
-    wanted = (1, 3) if channels == RGB else (channels,)
-    if len(shape) == 2:
-        shape = (*shape, 1)
-        put = lambda x: x[..., None]  # noqa: E731
-    elif len(shape) == 3 and shape[2] not in wanted and shape[0] in wanted:
-        shape = (*shape[1:], shape[0])
-        put = lambda x: x.transpose(1, 2, 0)  # noqa: E731
-    elif len(shape) == 3:
-        put = lambda x: x  # noqa: E731
-    else:
-        raise ValueError(f'an array of shape {shape} is no image')
-    check_size(shape[1], shape[0], max_pixels)
+    # An array of this shape that takes no memory.
+    seen = _in_image_order(np.broadcast_to(np.empty((), dtype), shape), channels)
+    check_size(seen.shape[1], seen.shape[0], max_pixels)
     if 0 in shape:
         raise ValueError(f'an array of shape {shape} is empty')
-    check_bands(shape[2], dtype, channels, alpha=False)
-    return put
+    check_bands(seen.shape[2], dtype, channels, alpha=False)
+    file.seek(0)
+    values = np.lib.format.read_array(file, allow_pickle=False)
+    return _in_image_order(values, channels)
+
+
+def _in_image_order(values: np.ndarray, channels: int | str) -> np.ndarray:
+    """Bring an array to (height, width, bands)."""
+    wanted = (1, 3) if channels == RGB else (channels,)
+    if values.ndim == 2:
+        return values[..., None]
+    if values.ndim != 3:
+        raise ValueError(f'an array of shape {values.shape} is no image')
+    first = values.shape[2] not in wanted and values.shape[0] in wanted
+    return values.transpose(1, 2, 0) if first else values
 
 
 def _npy_header(file: Any) -> tuple[tuple[int, ...], np.dtype]:

@@ -13,29 +13,13 @@ from mmbam.utils.errors import InputError
 
 
 def encode_mask(mask: np.ndarray) -> dict:
-    """Encode a mask as COCO's compressed run lengths, ready for JSON.
-
-    Args:
-        mask (np.ndarray): Map of shape (h, w) that is not 0 on the object.
-
-    Returns:
-        dict: ``size``, and ``counts`` as a string.
-    """
+    """Encode a mask (h, w) as COCO's compressed run lengths, ready for JSON."""
     encoded = mask_utils.encode(np.asfortranarray(mask != 0, np.uint8))
     return {'size': encoded['size'], 'counts': encoded['counts'].decode()}
 
 
 def decode_mask(segmentation: list | dict, height: int, width: int) -> np.ndarray:
-    """Decode the ``segmentation`` of an annotation.
-
-    Args:
-        segmentation (list | dict): Polygons, or run lengths of either form.
-        height (int): Height of the image.
-        width (int): Width of the image.
-
-    Returns:
-        np.ndarray: Map of uint8 (height, width) that is 1 on the object.
-    """
+    """Decode polygons or run lengths: uint8 (height, width) that is 1 on the object."""
     if not segmentation:  # an annotation that only has a box
         return np.zeros((height, width), np.uint8)
     encoded = segmentation
@@ -47,15 +31,7 @@ def decode_mask(segmentation: list | dict, height: int, width: int) -> np.ndarra
 
 
 def read_object_masks(ann_file: str | Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Find the pixels of each image that belong to any object.
-
-    Args:
-        ann_file (str | Path): An ``instances_*.json``.
-
-    Yields:
-        tuple[str, np.ndarray]: File name of an image with at least one object, and a
-        map of uint8 (h, w) that is 1 on its objects.
-    """
+    """Yield each image with objects: its file name, and a map (h, w), 1 on them."""
     content = _read(ann_file)
     masks = {
         image['id']: np.zeros((image['height'], image['width']), np.uint8)
@@ -73,13 +49,6 @@ def first_images(ann_file: str | Path, images: int) -> dict:
     """Reduce annotations to the first images that have objects.
 
     Images that only show crowds are skipped, as mmdet skips them in training.
-
-    Args:
-        ann_file (str | Path): An ``instances_*.json``.
-        images (int): Number of images to keep.
-
-    Returns:
-        dict: Content of the file with fewer images and annotations.
     """
     if images < 1:
         raise InputError(f'images must be at least 1, got {images}.')

@@ -13,30 +13,24 @@ import cv2
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from mmbam.utils.errors import InputError
+from mmbam.utils.files import printable
+
 from .bands import RGB, check_bands, check_size, in_file_order, read_bands
 
 #: Number of pixels above which an image is refused before it is decoded. A file of
 #: 100 kB can claim a billion, which take 3 GB.
 MAX_PIXELS = 200_000_000
 
-_JPEG, _PNG = b'\xff\xd8\xff', b'\x89PNG\r\n'
+_JPEG, _PNG, _PNG_END = b'\xff\xd8\xff', b'\x89PNG\r\n', b'IEND\xaeB`\x82'
 #: First and last bytes of complete JPEG and PNG files.
-_COMPLETE = ((_JPEG, b'\xff\xd9'), (_PNG, b'IEND\xaeB`\x82'))
+_COMPLETE = ((_JPEG, b'\xff\xd9'), (_PNG, _PNG_END))
 #: Number of bands by a PNG's type of color.
 _PNG_BANDS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
-#: Markers of a JPEG's segments that hold its height and width.
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def require_regular(path: str | Path) -> None:
-    """Refuse a pipe or a device, which could be read forever, and links to them.
-
-    Args:
-        path (str | Path): A local path.
-
-    Raises:
-        OSError: It is no regular file, or there is none.
-    """
+    """Refuse a pipe or a device, which could be read forever, and links to them."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError('this is not a regular file')
 
@@ -124,16 +118,12 @@ def to_8_bits(
 ) -> np.ndarray:
     """Keep the upper 8 bits of values of uint16, see :func:`decode`.
 
-    Args:
-        values (np.ndarray): Values of uint16, of any shape.
-        bits (int, optional): Number of bits in use, as declared. Defaults to None.
-        found (int, optional): Number of bits in use by the file's header. Defaults to
-            None.
-        say (Callable, optional): See :func:`decode`. Defaults to None.
+    ``bits`` are declared, ``found`` are those of the file's header.
     """
     if values.dtype != np.uint16:
+        kind = '32-bit floats' if values.dtype == np.float32 else str(values.dtype)
         raise ValueError(
-            f'images of {_name(values.dtype)} are not supported with depth=8: use '
+            f'images of {kind} are not supported with depth=8: use '
             "depth='full' of mmbam.LoadImage"
         )
     source = 'bits' if bits else "the file's header" if found else 'the highest value'
@@ -151,17 +141,6 @@ def to_8_bits(
 
 def _decode_bgr(content: bytes, max_pixels: int) -> tuple[np.ndarray, int | None]:
     """Decode to BGR of any type; also the number of bits by the header."""
-    for start, end in _COMPLETE:
-        if content.startswith(start) and content.endswith(end):
-            size = _png_size(content) if start == _PNG else _jpeg_size(content)
-            if size is None:
-                break
-            check_size(*size, max_pixels)
-            wide = start == _PNG and content[24] == 16
-            flags = cv2.IMREAD_COLOR | (cv2.IMREAD_ANYDEPTH if wide else 0)
-            img = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
-            if img is not None:
-                return img, _png_bits(content) if wide else None
     try:
         img = open_image(io.BytesIO(content), max_pixels)
     except UnidentifiedImageError:
@@ -171,6 +150,12 @@ def _decode_bgr(content: bytes, max_pixels: int) -> tuple[np.ndarray, int | None
             raise ValueError('this is no image') from None
         return _to_bgr(read[0]), read[1]
     with img:
+        if any(content.startswith(a) and content.endswith(b) for a, b in _COMPLETE):
+            wide = content.startswith(_PNG) and content[24] == 16
+            flags = cv2.IMREAD_COLOR | (cv2.IMREAD_ANYDEPTH if wide else 0)
+            decoded = cv2.imdecode(np.frombuffer(content, np.uint8), flags)
+            if decoded is not None:
+                return decoded, _png_bits(content) if wide else None
         if img.format == 'TIFF' and max(img.tag_v2.get(258, (1,))) > 8:
             read = read_bands(content, RGB, max_pixels)
             if read is not None:
@@ -188,23 +173,12 @@ def _decode_bands(
     read = read_bands(content, channels, max_pixels)
     if read is not None:
         return read
-    if content.startswith(_PNG) and content[24:25] == b'\x10':
-        bands = _PNG_BANDS[content[25]]
-        check_size(*(_png_size(content) or (0, 0)), max_pixels)
-        check_bands(bands, 'uint16', channels, alpha=False)
-        img = None
-        if content.endswith(_COMPLETE[1][1]):
-            raw = np.frombuffer(content, np.uint8)
-            img = cv2.imdecode(raw, cv2.IMREAD_UNCHANGED)
-        if img is None:
-            raise OSError('the PNG file is truncated')
-        img = in_file_order(img.reshape(*img.shape[:2], -1))
-        # OpenCV repeats the gray band of an image with alpha.
-        return (img[..., [0, 3]] if bands == 2 else img), _png_bits(content)
     try:
         img = open_image(io.BytesIO(content), max_pixels)
     except UnidentifiedImageError:
         raise ValueError('this is no image') from None
+    if content.startswith(_PNG) and content[24] == 16:
+        return _decode_wide_png(content, channels), _png_bits(content)
     with img:
         if img.mode in ('1', 'P'):
             img = img.convert('RGB' if img.mode == 'P' else 'L')
@@ -214,6 +188,20 @@ def _decode_bands(
         img = ImageOps.exif_transpose(img)
         values = _from_i(img) if wide else np.asarray(img)
         return values.reshape(*values.shape[:2], -1), None
+
+
+def _decode_wide_png(content: bytes, channels: int | str) -> np.ndarray:
+    """Decode a PNG of 16 bits, of which PIL keeps 8."""
+    bands = _PNG_BANDS[content[25]]
+    check_bands(bands, 'uint16', channels, alpha=False)
+    values = None
+    if content.endswith(_PNG_END):
+        values = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)
+    if values is None:
+        raise OSError('the PNG file is truncated')
+    values = in_file_order(values.reshape(*values.shape[:2], -1))
+    # OpenCV repeats the gray band of an image with alpha.
+    return values[..., [0, 3]] if bands == 2 else values
 
 
 def _to_bgr(values: np.ndarray) -> np.ndarray:
@@ -230,10 +218,6 @@ def _from_i(img: Any) -> np.ndarray:
     return wide.astype(np.uint16)[..., None]
 
 
-def _name(dtype: np.dtype) -> str:
-    return '32-bit floats' if dtype == np.float32 else str(dtype)
-
-
 def _png_bits(content: bytes) -> int | None:
     """The number of bits that a PNG of 16 bits says to use (its chunk sBIT)."""
     start = content.find(b'sBIT', 33, content.find(b'IDAT'))
@@ -244,27 +228,21 @@ def _png_bits(content: bytes) -> int | None:
     return found if 8 <= found <= 16 else None
 
 
-def _png_size(content: bytes) -> tuple[int, int] | None:
-    if content[12:16] != b'IHDR':
-        return None
-    return int.from_bytes(content[16:20], 'big'), int.from_bytes(content[20:24], 'big')
+def read_image(path: str | Path, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+    """Read an image as RGB of uint8, shape (height, width, 3).
 
+    Args:
+        path (str | Path): A file.
+        max_pixels (int): Number of pixels above which it is refused. Defaults to 200
+            million.
 
-def _jpeg_size(content: bytes) -> tuple[int, int] | None:
-    """Width and height of the first frame, found as libjpeg finds it."""
-    place = 2
-    while True:
-        place = content.find(b'\xff', place) + 1
-        if not 0 < place < len(content) - 7:
-            return None
-        marker = content[place]
-        if marker in _FRAMES:
-            height, width = (
-                content[place + 4 : place + 6],
-                content[place + 6 : place + 8],
-            )
-            return int.from_bytes(width, 'big'), int.from_bytes(height, 'big')
-        if marker in (0x00, 0x01, 0xFF) or 0xD0 <= marker <= 0xD8:  # without a length
-            place += marker != 0xFF
-        else:
-            place += 1 + int.from_bytes(content[place + 1 : place + 3], 'big')
+    Raises:
+        InputError: The file is absent, is no image, or is too large.
+    """
+    try:
+        require_regular(path)
+        return decode(Path(path).read_bytes(), max_pixels)[..., ::-1]
+    except FileNotFoundError:
+        raise InputError(f'There is no image {printable(path)!r}.') from None
+    except Exception as error:  # decoders raise errors of many types
+        raise InputError(f'{printable(path)!r} cannot be read: {error}.') from error

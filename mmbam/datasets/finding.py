@@ -81,11 +81,8 @@ class Found:
 def find_files(root: str | Path) -> Found:
     """Find the files of a folder and its sub-folders that end with :data:`SUFFIXES`.
 
-    Hidden files and folders are left out. Links are followed, except for those to a
-    folder that they are in.
-
-    Args:
-        root (str | Path): The folder. Its files may have the endings in any case.
+    Endings count in any case. Hidden files and folders are left out. Links are
+    followed, except for those to a folder that they are in.
     """
     root = os.fspath(root)
     if not os.path.isdir(root):
@@ -125,12 +122,7 @@ def find_files(root: str | Path) -> Found:
 def find_images(path: str | Path) -> list[Path]:
     """Find the image at a path, or all images in a folder and its sub-folders.
 
-    Args:
-        path (str | Path): An image with any name, or a folder, in which files with one
-            of :data:`SUFFIXES` count as images.
-
-    Returns:
-        list[Path]: Sorted paths, at least one.
+    A single image may have any name. The paths are sorted, and at least one.
     """
     path = Path(path)
     if path.is_file():
@@ -141,14 +133,7 @@ def find_images(path: str | Path) -> list[Path]:
 
 
 def list_images(folder: str | Path) -> list[str]:
-    """Find all images in a folder and its sub-folders, and log how many there are.
-
-    Args:
-        folder (str | Path): The folder.
-
-    Returns:
-        list[str]: Sorted paths relative to the folder, at least one.
-    """
+    """Find all images in a folder as sorted relative paths; log their number."""
     found = find_files(folder)
     if not found.names:
         raise InputError(

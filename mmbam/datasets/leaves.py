@@ -15,16 +15,10 @@ SINGLE = (RepeatDataset, ClassBalancedDataset, KFoldDataset, Subset)
 
 
 def leaf_datasets(dataset: Any) -> list[BaseDataset]:
-    """Find the data sets inside wrappers.
+    """Find the data sets inside wrappers: each once, fully initialized, in order.
 
-    Args:
-        dataset (Any): An mmengine BaseDataset, also inside any nesting of mmengine's
-            ConcatDataset, RepeatDataset and ClassBalancedDataset, mmpretrain's
-            KFoldDataset, and torch's ConcatDataset and Subset.
-
-    Returns:
-        list[BaseDataset]: Each data set once, fully initialized, in the order of the
-        data.
+    Wrappers are mmengine's ConcatDataset, RepeatDataset and ClassBalancedDataset,
+    mmpretrain's KFoldDataset, and torch's ConcatDataset and Subset, in any nesting.
     """
     leaves: list[BaseDataset] = []
     for node in _nodes(dataset):
@@ -60,14 +54,7 @@ def _nodes(dataset: Any) -> Iterator[Any]:
 
 
 def walk_transforms(pipeline: Any) -> Iterator[Any]:
-    """Visit every transform of a pipeline, including those inside others.
-
-    Args:
-        pipeline (Any): A transform, a Compose or a list of transforms.
-
-    Yields:
-        Any: Each transform once, outer ones before inner ones.
-    """
+    """Visit every transform of a pipeline once, outer ones before inner ones."""
     seen: set[int] = set()
     stack = [pipeline]
     while stack:
@@ -86,15 +73,10 @@ def walk_transforms(pipeline: Any) -> Iterator[Any]:
 def hand_to_transforms(
     leaves: list[BaseDataset], method: str
 ) -> Iterator[tuple[Any, int, int]]:
-    """Find the transforms that have a certain method, and the range of their samples.
+    """Find the transforms that have a certain method, such as ``set_boxes``.
 
-    Args:
-        leaves (list[BaseDataset]): Data sets in the order of the data.
-        method (str): Name of the method, such as ``'set_boxes'``.
-
-    Yields:
-        tuple: The bound method, and start and stop of its data set's samples, counted
-        over all data sets.
+    Yields the bound method, and start and stop of its data set's samples, counted over
+    all data sets.
     """
     owner: dict[int, BaseDataset] = {}
     start = 0

@@ -55,15 +55,7 @@ class ReadErrors:
         weakref.finalize(self, _remove, self._file, os.getpid())
 
     def add(self, path: str, error: Exception) -> None:
-        """Count and log an image that cannot be read.
-
-        Args:
-            path (str): Path of the image.
-            error (Exception): The error that reading it raised.
-
-        Raises:
-            TooManyReadErrors: If there are now more than ``max_errors``.
-        """
+        """Count and log an image that cannot be read; raise if these are too many."""
         reason = f'{type(error).__name__}: {error}'
         new = path not in self.paths()
         if new:

@@ -63,13 +63,9 @@ def balanced_split(
 def write_list(
     path: str | Path, samples: Iterable[tuple[str, int]], root: str | Path
 ) -> None:
-    """Write the ``ann_file`` of an mmpretrain data set.
+    """Write the ``ann_file`` of an mmpretrain data set: paths and labels, line by line.
 
-    Args:
-        path (str | Path): File to write, with a path and a label in each line.
-        samples (Iterable[tuple[str, int]]): Paths of images and labels.
-        root (str | Path): Folder to which the written paths are relative, the
-            ``data_prefix`` of the data set.
+    Paths become relative to ``root``, the ``data_prefix`` of the data set.
     """
     lines = [f'{os.path.relpath(image, root)} {label}\n' for image, label in samples]
     write_text(path, ''.join(lines))

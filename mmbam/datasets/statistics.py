@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,35 +12,12 @@ from mmbam.utils.errors import InputError
 from mmbam.utils.progress import Progress
 
 
-class BandStatistics:
-    """Mean and deviation of each band, updated image by image.
+class BandStatistics(NamedTuple):
+    """Mean and deviation of each band, and the number of pixels that they are of."""
 
-    Every pixel counts alike, so large images count more. Each image's own sums are in
-    float64 and merged by Chan's formula, which loses no digits where the mean is large.
-    """
-
-    def __init__(self) -> None:
-        self.pixels = 0
-        self.mean: np.ndarray = np.zeros(0)
-        self._squares: np.ndarray = np.zeros(0)
-
-    def add(self, image: np.ndarray) -> None:
-        """Add an image of shape (height, width, bands)."""
-        values = image.reshape(-1, image.shape[2])
-        mean = values.mean(axis=0, dtype=np.float64)
-        squares = values.var(axis=0, dtype=np.float64) * len(values)
-        if not self.pixels:
-            self.mean, self._squares = np.zeros_like(mean), np.zeros_like(mean)
-        total = self.pixels + len(values)
-        away = mean - self.mean
-        self._squares += squares + away**2 * (self.pixels * len(values) / total)
-        self.mean = self.mean + away * (len(values) / total)
-        self.pixels = total
-
-    @property
-    def std(self) -> np.ndarray:
-        """Standard deviation of each band."""
-        return np.sqrt(self._squares / self.pixels)
+    mean: np.ndarray
+    std: np.ndarray
+    pixels: int
 
 
 def band_statistics(
@@ -50,6 +28,8 @@ def band_statistics(
     progress: bool = True,
 ) -> tuple[BandStatistics, int]:
     """Measure mean and deviation of each band, one image in memory at a time.
+
+    Every pixel counts alike, so large images count more.
 
     Args:
         files (Iterable[Path]): Image files.
@@ -67,14 +47,19 @@ def band_statistics(
     if number is not None and number < len(files):
         chosen = np.random.default_rng(seed).choice(len(files), number, replace=False)
         files = [files[i] for i in sorted(chosen)]
-    statistics, used = BandStatistics(), 0
+    # Late, because data sets import this room and do not need scikit-learn.
+    from sklearn.preprocessing import StandardScaler
+
+    scaler, used = StandardScaler(), 0
     with Progress(len(files), 'Images', show=progress) as bar:
         for file in files:
             results = load(dict(img_path=str(file)))
             if results is not None:
-                statistics.add(results['img'])
+                bands = results['img'].shape[2]
+                scaler.partial_fit(results['img'].reshape(-1, bands))
                 used += 1
             bar.advance()
     if not used:
         raise InputError('None of the images can be read.')
-    return statistics, used
+    pixels = int(scaler.n_samples_seen_)
+    return BandStatistics(scaler.mean_, np.sqrt(scaler.var_), pixels), used

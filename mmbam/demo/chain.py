@@ -75,8 +75,7 @@ class ChainSettings(DemoSettings):
 def run_chain(settings: ChainSettings) -> list[list]:
     """Pre-train, then run every downstream task; print progress and a table.
 
-    Returns:
-        list[list]: One row for each of the two networks, with the columns ``HEADER``.
+    Returns a row for each of the two networks, with the columns ``HEADER``.
     """
     began = time.monotonic()
     out = Path(settings.out)

@@ -14,7 +14,7 @@ import numpy as np
 from mmengine.runner import Runner
 from torch import nn
 
-from mmbam.datasets.images import read_image
+from mmbam.datasets.decoding import read_image
 from mmbam.evaluation import build_loader
 from mmbam.evaluation.accuracy import standard_error
 from mmbam.visualization.attention import draw_attention, look
@@ -24,9 +24,10 @@ from mmbam.visualization.attention_histograms import (
     pair_histograms,
 )
 from mmbam.visualization.cluster_curves import draw_clustering
-from mmbam.visualization.curves import draw_curves, read_run
+from mmbam.visualization.curves import read_run
 from mmbam.visualization.heatmaps import draw_heat_maps
 from mmbam.visualization.page import Cell, Picture, Section, Table
+from mmbam.visualization.run_pictures import draw_course
 
 TOP1, BAM = 'knn/top1', 'trained with BAM'
 PICTURES = tuple(
@@ -51,7 +52,7 @@ def draw_pictures(
     if TOP1 in course:
         steps, values = course[TOP1]
         with_start[TOP1] = [0, *steps], [list(baselines.values())[1], *values]
-    draw_curves(with_start, out / 'curves.png', baselines)
+    draw_course(with_start, out / 'curves.png', accuracies=baselines)
     draw_clustering(
         {name: of_network['clustering'] for name, of_network in scores.items()},
         out / 'clustering.png',
@@ -116,7 +117,7 @@ def report_sections(
                 score_table(
                     scores,
                     tested,
-                    f'Frozen features of {tested} test images. k-NN: 20 neighbours. '
+                    f'Frozen features of {tested} test images. k-NN: 20 neighbors. '
                     'Linear probe: trained on the training images. Both ± the standard '
                     'error that follows from the number of images. NMI and ARI: '
                     'agreement of k-means clusters with the classes, mean ± standard '
@@ -133,7 +134,7 @@ def report_sections(
         Section(
             'How the run went',
             show(
-                curves='Loss, entropies and k-NN accuracy while training. In a healthy '
+                curves='Loss, entropies, learning rate and k-NN accuracy. In a healthy '
                 'run the entropy of B stays below that of A and both fall (paper, '
                 'Fig. 3).'
             ),

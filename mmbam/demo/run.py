@@ -17,7 +17,6 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import nn
 
-import mmbam
 from mmbam.engine.hooks import ProgressHook
 from mmbam.evaluation import (
     build_loader,
@@ -26,6 +25,7 @@ from mmbam.evaluation import (
     knn_accuracy,
     linear_probe,
 )
+from mmbam.utils.config import read_config
 from mmbam.utils.errors import InputError
 from mmbam.utils.files import save_tensors, write_text
 from mmbam.utils.tables import print_table
@@ -82,9 +82,7 @@ class DemoSettings:
 
 def tiny_config(name: str) -> Config:
     """Load a config of ``configs/tiny`` by its name without ``.py``."""
-    # In a checkout, .mim/configs is a link to configs/; a wheel holds the files.
-    folder = Path(mmbam.__file__).parent / '.mim' / 'configs'
-    return Config.fromfile(folder.resolve() / 'tiny' / f'{name}.py')
+    return read_config(f'mmbam::tiny/{name}.py')
 
 
 def set_length(cfg: Config, unit: str, length: int) -> None:

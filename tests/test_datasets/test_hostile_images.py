@@ -13,9 +13,8 @@ from mmengine.config import Config
 from mmpretrain.datasets import CustomDataset
 from PIL import Image
 
-from mmbam.datasets.decoding import MAX_PIXELS, decode, open_image
+from mmbam.datasets.decoding import MAX_PIXELS, decode, open_image, read_image
 from mmbam.datasets.finding import find_images
-from mmbam.datasets.images import read_image
 from mmbam.datasets.transforms import LoadImage
 from mmbam.evaluation.video.davis import _size
 from mmbam.utils.errors import InputError

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mmbam.datasets.decoding import decode
+from mmbam.datasets.decoding import decode, read_image
 from mmbam.datasets.finding import find_images
-from mmbam.datasets.images import read_image
 from tests.helpers.photographs import photographs
 
 RGB = photographs()[1]

@@ -7,7 +7,7 @@ import pytest
 import tifffile
 
 from mmbam.cli import stats
-from mmbam.datasets.statistics import BandStatistics, band_statistics
+from mmbam.datasets.statistics import band_statistics
 from mmbam.datasets.transforms import LoadImage
 from mmbam.models import BandsPreprocessor
 from mmbam.utils.errors import InputError
@@ -33,10 +33,9 @@ def run(folder, *words):
 
 
 def test_they_are_those_of_all_pixels_together():
-    together = BandStatistics()
     parts = [RNG.normal(1e6, 1, (5, n, 3)).astype(np.float32) for n in (3, 50, 7)]
-    for part in parts:
-        together.add(part)
+    images = dict(zip('abc', parts))
+    together, _ = band_statistics('abc', lambda r: dict(img=images[r['img_path']]))
     pixels = np.concatenate([p.reshape(-1, 3) for p in parts]).astype(float)
     np.testing.assert_allclose(together.mean, pixels.mean(0), rtol=1e-12)
     np.testing.assert_allclose(together.std, pixels.std(0), rtol=1e-9)

@@ -94,10 +94,7 @@ class ShardDataset(BaseDataset):
 class Samples(Sequence):
     """Descriptions of samples, each made when it is asked for.
 
-    Args:
-        source (ShardIndex): Where the images lie.
-        numbers (np.ndarray): Numbers of the samples in the index.
-        with_label (bool): Whether they have labels.
+    ``numbers`` are those of the samples in the index.
     """
 
     def __init__(

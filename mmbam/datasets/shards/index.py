@@ -42,11 +42,7 @@ class ShardIndex:
     """Where each image of a folder of shards lies.
 
     The numbers are in a file that is mapped into memory, so that opening it takes no
-    time and the workers of a loader share it.
-
-    Args:
-        path (str | Path): File that :func:`build_index` wrote.
-        folder (str | Path): Folder of the shards.
+    time and the workers of a loader share it. :func:`build_index` writes the file.
     """
 
     def __init__(self, path: str | Path, folder: str | Path) -> None:
@@ -150,13 +146,10 @@ def is_shards(path: str | Path) -> bool:
 
 
 def open_index(path: str | Path) -> ShardIndex:
-    """Open the index of a folder of shards, and make it first if there is none.
+    """Open the index of a folder of shards, or of one shard; make it first if need be.
 
     An index also counts if a shard is now shorter or gone: its images keep their
     numbers and are unreadable. If a shard is new or longer, the index is made again.
-
-    Args:
-        path (str | Path): A folder with tar files, or one tar file.
     """
     names = find_shards(path)
     folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
@@ -184,13 +177,7 @@ def open_index(path: str | Path) -> ShardIndex:
 
 
 def build_index(folder: str | Path, names: list[str], place: str | Path) -> None:
-    """List the images of shards and write their index.
-
-    Args:
-        folder (str | Path): Folder of the shards.
-        names (list[str]): Names of the shards, in the order of the samples.
-        place (str | Path): File to write.
-    """
+    """List the images of shards, in the order of ``names``, and write their index."""
     paths = [os.path.join(folder, name) for name in names]
     with ThreadPoolExecutor(_THREADS) as pool:
         listings = list(

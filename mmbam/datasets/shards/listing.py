@@ -48,9 +48,6 @@ def list_shard(path: str | Path) -> Listing:
     Neighbors whose names differ only behind the first dot of the last part make up a
     sample. The first with an ending of :data:`SUFFIXES` is its image. Its class is that
     of a ``.cls``, or ``class`` or ``cls`` in a ``.json``.
-
-    Args:
-        path (str | Path): A tar that is not compressed.
     """
     program = decompressor(path)
     if program is not None:

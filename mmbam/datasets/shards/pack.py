@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from mmbam.utils.errors import InputError
 from mmbam.utils.files import disk_errors, locked, printable, write_text
 from mmbam.utils.progress import with_progress
 
+from ..decoding import require_regular
 from ..finding import list_images
-from ..images import require_regular
 from .index import NAME, PACK, build_index, find_shards
 from .shrink import shrink
 from .writer import ShardWriter
@@ -99,7 +98,13 @@ def _pack(
     shrunk = _Shrunk(images, names, range(first, len(names)), settings)
     if first:
         print(f'going on behind {first:,} images')
-    loader = _loader(shrunk, workers)
+    loader = DataLoader(
+        shrunk,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=tuple,
+        worker_init_fn=_one_thread,
+    )
     for number, content, new, reason in with_progress(loader, len(shrunk), 'Packing'):
         if reason:
             failed[number] = reason
@@ -182,17 +187,6 @@ class _Shrunk(Dataset):
         except Exception as error:  # decoders raise many types; all are listed
             reason = ' '.join(f'{type(error).__name__}: {error}'.split())
             return number, b'', False, reason
-
-
-def _loader(shrunk: _Shrunk, workers: int) -> Iterable[tuple[int, bytes, bool, str]]:
-    """Shrink in several processes, in order."""
-    return DataLoader(
-        shrunk,
-        batch_size=None,
-        num_workers=workers,
-        collate_fn=tuple,
-        worker_init_fn=_one_thread,
-    )
 
 
 def _one_thread(worker: int) -> None:

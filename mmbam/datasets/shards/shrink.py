@@ -25,17 +25,8 @@ def shrink(content: bytes, short_side: int, quality: int) -> tuple[bytes, bool]:
     holds more than 8 bits, other bands than a color and its transparency, or several
     pages.
 
-    Args:
-        content (bytes): Content of an image file.
-        short_side (int): Length of the shorter side afterwards, in pixels.
-        quality (int): Quality of the JPEG, from 1 to 100.
-
     Returns:
         tuple[bytes, bool]: Content of an image file, and whether it is a new JPEG.
-
-    Raises:
-        Exception: What :func:`mmbam.datasets.images.decode` raises for a file that is
-            no image, damaged or too large.
     """
     if holds_more(content):
         return content, False
@@ -53,11 +44,7 @@ def shrink(content: bytes, short_side: int, quality: int) -> tuple[bytes, bool]:
 
 
 def holds_more(content: bytes) -> bool:
-    """Whether a file holds more than one image of 8 bits and a color.
-
-    Args:
-        content (bytes): Content of an image file.
-    """
+    """Whether a file holds more than one image of 8 bits and a color."""
     if content.startswith(b'\xff\xd8\xff'):  # a JPEG, whatever is behind it
         return False
     if content[128:132] == b'DICM':

@@ -16,12 +16,9 @@ _COMPRESSED = {b'\x1f\x8b': 'gunzip', b'BZh': 'bunzip2', b'\xfd7zXZ': 'unxz'}
 
 
 class Member(NamedTuple):
-    """A file in an archive.
+    """A file in an archive. Its header is in the 512 bytes before its ``offset``.
 
-    Args:
-        name (str): Its name. Bytes that are no UTF-8 are surrogates, as in ``os``.
-        offset (int): Place of its content. Its header is in the 512 bytes before.
-        size (int): Size of its content.
+    Bytes of its name that are no UTF-8 are surrogates, as in ``os``.
     """
 
     name: str
@@ -30,32 +27,20 @@ class Member(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A part of an archive that is no member: destroyed, or no archive at all.
-
-    Args:
-        offset (int): Where it begins.
-        size (int): Number of bytes up to the next member or the end.
-    """
+    """A part of an archive that is no member: destroyed, or no archive at all."""
 
     offset: int
     size: int
 
 
-def members(descriptor: int, start: int = 0) -> Iterator[Member | Damage]:
+def members(descriptor: int) -> Iterator[Member | Damage]:
     """Go through the headers of an archive, without reading what they are of.
 
     Python's ``tarfile`` is slow for millions of members, and ends at the first bad
     header. Here the next good one is looked for. A member that the archive's end cuts
     off is listed.
-
-    Args:
-        descriptor (int): An open file.
-        start (int): Place of a header to begin with. Defaults to 0.
-
-    Yields:
-        Member | Damage: Each file, and each part that cannot be understood.
     """
-    place, name, long_size, lost = start, None, None, None
+    place, name, long_size, lost = 0, None, None, None
     while head := os.pread(descriptor, BLOCK, place):
         size = header_size(head)
         if size is None:
@@ -89,11 +74,7 @@ def members(descriptor: int, start: int = 0) -> Iterator[Member | Damage]:
 
 
 def header_size(head: bytes) -> int | None:
-    """Return the size that the header of a member says, or None if it is no header.
-
-    Args:
-        head (bytes): A block of 512 bytes.
-    """
+    """Return the size that a member's header says, or None if it is no header."""
     if len(head) < BLOCK or not head[148]:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Write shards, so that a killed process can go on with the same bytes."""
+"""Write shards, so that a killed process can go on with the same bytes; check them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import json
 import os
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from mmbam.utils.errors import ExpectedError, InputError
 from mmbam.utils.files import sha256, write_text
+from mmbam.utils.progress import with_progress
 
+from .index import NAME, PACK, ShardIndex
 from .tar import BLOCK, Damage, Member, members
 
 SUMS = 'SHA256SUMS'
+# Number of problems that are listed.
+_MOST = 20
 
 
 class ShardWriter:
@@ -56,14 +63,10 @@ class ShardWriter:
     def add(
         self, number: int, content: bytes, suffix: str, path: str, label: str | None
     ) -> None:
-        """Write a sample.
+        """Write a sample, whose number must be above all before.
 
-        Args:
-            number (int): Number of the sample, above all before.
-            content (bytes): Content of the image file.
-            suffix (str): Ending of its name, such as '.jpg'.
-            path (str): Path of the original image.
-            label (str, optional): Name of its class.
+        ``suffix`` is the ending of the name of the image file, such as '.jpg'; ``path``
+        is where the original image was; ``label`` is the name of its class.
         """
         fields = dict(path=path, crc32=zlib.crc32(content))
         if label is not None:
@@ -114,7 +117,7 @@ class ShardWriter:
             if not member.name.endswith('.json'):
                 image = member
                 continue
-            if image is None or (check and not _is_whole(descriptor, image, member)):
+            if image is None or (check and not is_whole(descriptor, image, member)):
                 break
             self.done.append(int(member.name.partition('.')[0]))
             end, image = _end(member), None
@@ -150,8 +153,8 @@ def _end(member: Member) -> int:
     return member.offset + (member.size + BLOCK - 1) // BLOCK * BLOCK
 
 
-def _is_whole(descriptor: int, image: Member, fields: Member) -> bool:
-    """Whether a sample arrived on the disk before the process was killed."""
+def is_whole(descriptor: int, image: Member, fields: Member) -> bool:
+    """Whether a shard holds a sample as it was written, to the last byte."""
     text = os.pread(descriptor, fields.size, fields.offset)
     content = os.pread(descriptor, image.size, image.offset)
     try:
@@ -160,3 +163,70 @@ def _is_whole(descriptor: int, image: Member, fields: Member) -> bool:
         return False
     padded = os.fstat(descriptor).st_size >= _end(fields)
     return padded and zlib.crc32(content) == known
+
+
+def verify_pack(out: str | Path) -> int:
+    """Check every shard of a pack, and with it every member, by its checksum.
+
+    Returns the number of images, or raises an error that names the shards and the
+    members that are damaged or missing.
+    """
+    out = Path(out)
+    try:
+        state = json.loads((out / PACK).read_text())
+    except FileNotFoundError:
+        raise InputError(f'{str(out)!r} is no pack: it has no {PACK}.') from None
+    if not state['complete']:
+        raise InputError(
+            f'{str(out)!r} is not finished: run the same mmbam pack again.'
+        )
+    problems = [*_of_shards(out, state), *_of_index(out, state)]
+    if problems:
+        more = [f'and {len(problems) - _MOST:,} more'] if len(problems) > _MOST else []
+        raise ExpectedError(
+            f'{str(out)!r} is damaged:\n' + '\n'.join(problems[:_MOST] + more)
+        )
+    return state['packed']
+
+
+def _of_shards(out: Path, state: dict[str, Any]) -> Iterator[str]:
+    sums = read_sums(out)
+    if len(sums) != state['shards']:
+        yield f'{SUMS} lists {len(sums)} shards instead of {state["shards"]}'
+    for name, value in with_progress(sums.items(), len(sums), 'Checking'):
+        path = out / name
+        if not path.exists():
+            yield f'{name} is gone'
+        elif sha256(path) != value:
+            damaged = [f'{name}: {member}' for member in _damaged_members(path)]
+            yield from damaged or [f'{name}: between the images']
+
+
+def _damaged_members(path: Path) -> Iterator[str]:
+    """Names of the images that are not what they were."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        image: Member | None = None
+        for member in members(descriptor):
+            if isinstance(member, Damage):
+                yield f'{member.size:,} bytes from {member.offset:,} on'
+            elif not member.name.endswith('.json'):
+                image = member
+            elif image is not None:
+                if not is_whole(descriptor, image, member):
+                    yield image.name
+                image = None
+        if image is not None:
+            yield image.name
+    finally:
+        os.close(descriptor)
+
+
+def _of_index(out: Path, state: dict[str, Any]) -> Iterator[str]:
+    try:
+        number = len(ShardIndex(out / NAME, out))
+    except (FileNotFoundError, ValueError, KeyError):
+        yield f'{NAME} is gone or damaged; the next training makes it again'
+    else:
+        if number != state['packed']:
+            yield f'{NAME} has {number:,} images instead of {state["packed"]:,}'

@@ -47,10 +47,8 @@ class BandView(View):
 def band_view(view: Mapping[str, Any], bands: int) -> BandView:
     """Make a kind of views of images with ``bands`` bands, which are no colors.
 
-    Args:
-        view (Mapping[str, Any]): Arguments of :class:`View`, without ``gray``. The
-            strength of the jitter is (brightness, contrast).
-        bands (int): Number of bands.
+    ``view`` has arguments of :class:`View`, without ``gray``. The strength of the
+    jitter is (brightness, contrast).
     """
     strength = tuple(view.get('strength', (0.4, 0.4)))
     if view.get('gray') or len(strength) < 2 or any(strength[2:]):
@@ -66,34 +64,25 @@ def band_view(view: Mapping[str, Any], bands: int) -> BandView:
 
 
 def render_bands(
-    img: np.ndarray,
-    views: Sequence[ViewParams],
-    value_range: Sequence[float] | None = None,
-    rgb: bool = False,
-) -> list[np.ndarray]:
-    """Make views from an image of any number of bands.
+    img: np.ndarray, view: ViewParams, value_range: Sequence[float] | None = None
+) -> np.ndarray:
+    """Make a view from an image of any number of bands.
 
     Args:
         img (np.ndarray): Image of uint8, uint16, int16 or float32, of shape (height,
             width, bands).
-        views (Sequence[ViewParams]): Draws of the views.
+        view (ViewParams): Draws of the view.
         value_range (Sequence[float], optional): Value of black and highest value.
             Defaults to None: that of the type for uint8 and uint16, else black is 0 and
             nothing is clipped.
-        rgb (bool): Whether the bands are blue, green and red. Defaults to False.
 
     Returns:
-        list[np.ndarray]: Arrays of shape (size, size, bands), of uint8 if the image is,
-        else of float32. Their memory is laid out band by band.
+        np.ndarray: Array of shape (size, size, bands), of uint8 if the image is, else
+        of float32. Its memory is laid out band by band.
     """
-    if value_range is None and img.dtype.kind == 'u':
-        value_range = (0, np.iinfo(img.dtype).max)
-    return [_render(img, view, value_range, rgb) for view in views]
-
-
-def _render(
-    img: np.ndarray, view: ViewParams, span: Sequence[float] | None, rgb: bool
-) -> np.ndarray:
+    span = value_range
+    if span is None and img.dtype.kind == 'u':
+        span = (0, np.iinfo(img.dtype).max)
     top, left, h, w = view.window
     out = img[top : top + h, left : left + w].astype(np.float32)
     out = resize_bicubic(out, view.size, view.size)

@@ -21,15 +21,9 @@ def gaussian_kernel(sigma: float) -> np.ndarray:
 
     PIL applies three box filters with fractional ends (Gwosdek et al., "Theoretical
     Foundations of Gaussian Convolution by Extended Box Filtering", 2011). This kernel
-    is their convolution.
-
-    Args:
-        sigma (float): Standard deviation in pixels.
-
-    Returns:
-        np.ndarray: An odd number of float32 taps, multiples of 1/256 that sum to 1.
-        OpenCV rounds taps to such multiples for uint8 images; rounding here keeps their
-        sum at 1 and so the image's brightness.
+    is their convolution. Its taps are multiples of 1/256 that sum to 1: OpenCV rounds
+    to such multiples for uint8 images; rounding here keeps the sum and so the image's
+    brightness.
     """
     variance = sigma * sigma / 3
     radius = int((math.sqrt(12 * variance + 1) - 1) / 2)
@@ -49,14 +43,8 @@ def gaussian_blur(img: np.ndarray, sigma: float) -> np.ndarray:
 
     On photographs the difference is 0.3 gray levels on average and at most 4, because
     PIL rounds after each box filter. It is up to 19 near the border, which PIL extends
-    again for each box filter.
-
-    Args:
-        img (np.ndarray): Image of uint8 with any number of channels.
-        sigma (float): Standard deviation in pixels.
-
-    Returns:
-        np.ndarray: A new image, or ``img`` itself if sigma is too small to change it.
+    again for each box filter. A sigma too small to change the image returns ``img``
+    itself.
     """
     # Two decimals lose nothing at taps of 1/256, and let the cache hold all kernels.
     kernel = gaussian_kernel(round(sigma, 2))

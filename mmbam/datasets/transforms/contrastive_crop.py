@@ -11,8 +11,7 @@ from mmpretrain.datasets.transforms import RandomResizedCrop
 
 from mmbam.registry import TRANSFORMS
 
-from .boxed import BoxedCrop
-from .window import Box, sample_window
+from .window import Box, BoxedCrop, sample_window
 
 
 @TRANSFORMS.register_module()

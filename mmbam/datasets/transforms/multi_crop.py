@@ -12,9 +12,9 @@ from mmbam.datasets.bands import RGB, TYPES
 from mmbam.registry import TRANSFORMS
 
 from .band_views import band_view, render_bands
-from .boxed import BoxedCrop
 from .checks import check_channels
 from .view import View, render
+from .window import BoxedCrop
 
 #: Keys of earlier versions and the present ones.
 RENAMED = {'solarise': 'solarize', 'grey': 'gray'}
@@ -128,12 +128,10 @@ class MultiCrop(BoxedCrop, BaseTransform):
             for _ in range(view.num)
         ]
         if self.channels == RGB and img.dtype == np.uint8:
-            results['img'] = render(img, views)
+            results['img'] = [render(img, view) for view in views]
         else:
             value_range = self.value_range or results.get('value_range')
-            results['img'] = render_bands(
-                img, views, value_range, rgb=self.channels == RGB
-            )
+            results['img'] = [render_bands(img, view, value_range) for view in views]
         return results
 
     def __repr__(self) -> str:

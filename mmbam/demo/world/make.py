@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import tempfile
-import time
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, Callable
 import numpy as np
 
 from mmbam.utils.errors import InputError
+from mmbam.utils.files import locked
 from mmbam.utils.progress import Progress
 
 from .layouts import write_ade20k, write_coco, write_davis, write_imagenet
@@ -117,18 +116,25 @@ def make_world(
         )
 
     root.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(root)
-    partial = Path(tempfile.mkdtemp(prefix=f'.{root.name}.partial-', dir=root.parent))
-    try:
-        total = sum(patches) + sum(scenes) + frames * sum(videos)
-        with Progress(total, 'Making the world', show=progress) as bar:
-            _write_world(partial, settings, bar.advance)
-        record = {'settings': settings, 'files': _count_files(partial)}
-        (partial / _RECORD).write_text(json.dumps(record, indent=2))
-        partial.chmod(0o755)  # mkdtemp's folders are private
-        _replace(root, partial, settings)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    partial, old = (root.with_name(f'.{root.name}.{end}') for end in ('partial', 'old'))
+    with locked(root.with_name(f'.{root.name}.lock')):
+        if _is_complete(root, settings):  # another process was faster
+            return roots
+        try:
+            for folder in (partial, old):  # of a run that was killed
+                shutil.rmtree(folder, ignore_errors=True)
+            partial.mkdir()
+            total = sum(patches) + sum(scenes) + frames * sum(videos)
+            with Progress(total, 'Making the world', show=progress) as bar:
+                _write_world(partial, settings, bar.advance)
+            record = {'settings': settings, 'files': _count_files(partial)}
+            (partial / _RECORD).write_text(json.dumps(record, indent=2))
+            if root.exists():
+                root.rename(old)
+            partial.rename(root)
+        finally:
+            for folder in (partial, old):
+                shutil.rmtree(folder, ignore_errors=True)
     return roots
 
 
@@ -177,23 +183,3 @@ def _is_complete(root: Path, settings: dict) -> bool:
         record.get('settings') == settings
         and record.get('files') == _count_files(root) - 1  # all but the record
     )
-
-
-def _replace(root: Path, partial: Path, settings: dict) -> None:
-    """Move a finished world to its place; another process may have been faster."""
-    if root.is_dir() and not _is_complete(root, settings):
-        old = Path(tempfile.mkdtemp(prefix=f'.{root.name}.partial-', dir=root.parent))
-        root.rename(old / root.name)
-        shutil.rmtree(old)
-    try:
-        partial.rename(root)
-    except OSError:
-        if not _is_complete(root, settings):
-            raise
-
-
-def _remove_leftovers(root: Path) -> None:
-    """Delete what killed runs left; no run takes as long as an hour."""
-    for path in root.parent.glob(f'.{root.name}.partial-*'):
-        if time.time() - path.stat().st_mtime > 3600:
-            shutil.rmtree(path, ignore_errors=True)

@@ -29,15 +29,9 @@ def cut_patch(
     """Cut a rotated square out of an area at a random place and scale.
 
     The rotated footprint lies inside the area, so that a cut from one cell of a
-    photograph contains nothing of the neighbouring cells.
-
-    Args:
-        area (np.ndarray): Image to cut from.
-        size (int): Side of the square that is returned, in pixels.
-        scales (tuple[float, float]): Range of the pixels of the area per pixel of
-            the result, drawn log-uniformly; lowered where the area is too small.
-        angle (float): Rotation in radians.
-        rng (np.random.Generator): Source of the random numbers.
+    photograph contains nothing of the neighbouring cells. ``scales`` is the range of
+    pixels of the area per pixel of the result, drawn log-uniformly and lowered where
+    the area is too small; ``angle`` is in radians.
     """
     height, width = area.shape
     cos, sin = math.cos(angle), math.sin(angle)

@@ -18,9 +18,10 @@ from mmbam.cli.pack import _bytes
 from mmbam.datasets import ShardDataset
 from mmbam.datasets.decoding import decode
 from mmbam.datasets.shards import writer as writer_module
+from mmbam.datasets.shards.index import ShardIndex, build_index
 from mmbam.datasets.shards.pack import pack_images
 from mmbam.datasets.shards.tar import members
-from mmbam.datasets.shards.verify import verify_pack
+from mmbam.datasets.shards.writer import verify_pack
 from mmbam.datasets.transforms import LoadImage
 from mmbam.evaluation.frozen import class_folders
 from mmbam.evaluation.loaders import build_dataset
@@ -342,6 +343,16 @@ def test_verify_misses_no_file(whole, tmp_path):
         verify_pack(out)
     with pytest.raises(InputError, match='is no pack'):
         verify_pack(tmp_path)
+
+
+def test_verify_counts_the_images_of_the_index(whole, tmp_path):
+    out = damaged(whole, tmp_path)
+    build_index(out, ['000000.tar'], out / 'shards.index')
+    found = len(ShardIndex(out / 'shards.index', out))
+    with pytest.raises(
+        ExpectedError, match=f'\nshards.index has {found} images instead of 15'
+    ):
+        verify_pack(out)
 
 
 def run(*words):

@@ -1,5 +1,6 @@
 """Blur is PIL's Gaussian blur, with sigma uniform in its range."""
 
+import cv2
 import numpy as np
 import pytest
 from PIL import Image, ImageFilter
@@ -18,6 +19,13 @@ def test_blur_equals_pils(sigma):
         assert error.mean() < 0.8
         # At the border PIL repeats the last pixels anew for each of its three passes.
         assert error[7:-7, 7:-7].max() <= 4
+
+
+def test_the_last_pixels_are_repeated_beyond_the_border():
+    img = to_bgr(photographs()[0])
+    wide = cv2.copyMakeBorder(img, 9, 9, 9, 9, cv2.BORDER_REPLICATE)
+    expected = gaussian_blur(wide, 2.0)[9:-9, 9:-9]
+    np.testing.assert_array_equal(gaussian_blur(img, 2.0), expected)
 
 
 @pytest.mark.parametrize('sigma', [0.5, 1.0, 1.5, 2.0])

@@ -17,8 +17,10 @@ from scipy import stats
 
 from mmbam.datasets import BoxTable
 from mmbam.datasets.transforms import MultiCrop
+from mmbam.datasets.transforms.blur import gaussian_blur
+from mmbam.datasets.transforms.color import adjust, gray, solarize
 from mmbam.datasets.transforms.resize import resize_bicubic
-from mmbam.datasets.transforms.view import View, render
+from mmbam.datasets.transforms.view import View, ViewParams, render
 from tests.helpers.photographs import difference, photographs, to_bgr
 
 CONFIG = Path(__file__).parents[3] / 'configs/_base_/datasets/imagenet_2x224_6x96.py'
@@ -59,7 +61,8 @@ def test_views_equal_torchvisions_with_the_same_draws():
     errors = []
     for rgb in photographs():
         views = [kind.draw(*rgb.shape[:2]) for _ in range(10)]
-        for view, made in zip(views, render(to_bgr(rgb), views)):
+        for view in views:
+            made = render(to_bgr(rgb), view)
             errors.append(difference(made, by_torchvision(rgb, view)).ravel())
     errors = np.concatenate(errors)
     assert errors.mean() < 0.8 and np.quantile(errors, 0.999) <= 8
@@ -70,8 +73,19 @@ def test_a_solarized_view_equals_torchvisions_but_at_the_threshold():
     kind = View(size=64, area=(0.1, 1.0), solarize=1.0)
     for rgb in photographs():
         view = kind.draw(*rgb.shape[:2])
-        error = difference(render(to_bgr(rgb), [view])[0], by_torchvision(rgb, view))
+        error = difference(render(to_bgr(rgb), view), by_torchvision(rgb, view))
         assert error.mean() < 0.8
+
+
+def test_the_steps_come_in_the_order_of_the_release():
+    """The very pixels: a blur of what is solarized already is hard to tell."""
+    img = to_bgr(photographs()[0])
+    jitter = [('brightness', 1.3), ('hue', 0.2)]
+    window = (0, 0, *img.shape[:2])
+    view = render(img, ViewParams(64, window, False, jitter, True, 1.5, True))
+    steps = adjust(resize_bicubic(img, 64, 64), jitter)
+    steps = solarize(gaussian_blur(gray(steps), 1.5))
+    assert all(np.array_equal(view[..., i], steps) for i in range(3))
 
 
 def test_choices_have_their_probabilities_and_are_independent():

@@ -7,8 +7,7 @@ from mmpretrain.datasets.transforms import RandomResizedCrop
 from scipy import stats
 from torchvision import transforms as T
 
-from mmbam.datasets.transforms.boxed import check_box
-from mmbam.datasets.transforms.window import sample_window
+from mmbam.datasets.transforms.window import check_box, sample_window
 
 AREA, ASPECT = (0.05, 0.25), (3 / 4, 4 / 3)
 
