@@ -7,36 +7,16 @@ so ``type='mmbam.X'`` resolves from a config of any OpenMMLab project without
 
 from mmengine import registry as root
 
-MODELS = root.Registry(
-    'model',
-    scope='mmbam',
-    parent=root.MODELS,
-    locations=['mmbam.models', 'mmbam.peers'],
-)
-DATASETS = root.Registry(
-    'dataset', scope='mmbam', parent=root.DATASETS, locations=['mmbam.datasets']
-)
-TRANSFORMS = root.Registry(
-    'transform',
-    scope='mmbam',
-    parent=root.TRANSFORMS,
-    locations=['mmbam.datasets.transforms'],
-)
-HOOKS = root.Registry(
-    'hook', scope='mmbam', parent=root.HOOKS, locations=['mmbam.engine']
-)
-LOOPS = root.Registry(
-    'loop', scope='mmbam', parent=root.LOOPS, locations=['mmbam.engine']
-)
-OPTIM_WRAPPERS = root.Registry(
-    'optim_wrapper',
-    scope='mmbam',
-    parent=root.OPTIM_WRAPPERS,
-    locations=['mmbam.engine'],
-)
-OPTIM_WRAPPER_CONSTRUCTORS = root.Registry(
-    'optim_wrapper_constructor',
-    scope='mmbam',
-    parent=root.OPTIM_WRAPPER_CONSTRUCTORS,
-    locations=['mmbam.engine'],
-)
+
+def _child(parent: root.Registry, *rooms: str) -> root.Registry:
+    locations = [f'mmbam.{room}' for room in rooms]
+    return root.Registry(parent.name, scope='mmbam', parent=parent, locations=locations)
+
+
+MODELS = _child(root.MODELS, 'models', 'peers')
+DATASETS = _child(root.DATASETS, 'datasets')
+TRANSFORMS = _child(root.TRANSFORMS, 'datasets.transforms')
+HOOKS = _child(root.HOOKS, 'engine')
+LOOPS = _child(root.LOOPS, 'engine')
+OPTIM_WRAPPERS = _child(root.OPTIM_WRAPPERS, 'engine')
+OPTIM_WRAPPER_CONSTRUCTORS = _child(root.OPTIM_WRAPPER_CONSTRUCTORS, 'engine')

@@ -8,7 +8,7 @@ import inspect
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from mmengine.config import Config
@@ -17,7 +17,7 @@ from mmengine.runner import Runner
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 from torch.utils.data import DataLoader
 
-from mmbam.utils.config import all_types, close, registries
+from mmbam.utils.config import all_types, close, registries, walk
 from mmbam.utils.errors import InputError
 
 from .config_rules import RULES, SCALARS, TOP, is_number
@@ -39,9 +39,6 @@ def check_config(cfg: Config) -> None:
     Unknown keys at the top are variables of the user, unless they resemble a key of the
     runner. Arguments of classes are checked where they are built.
 
-    Args:
-        cfg (Config): Config of a run.
-
     Raises:
         InputError: Names the key, what it holds, and what is allowed.
     """
@@ -60,7 +57,8 @@ def check_config(cfg: Config) -> None:
             f'default_scope must be the name of a project that is installed, '
             f'but got {scope!r}{close(scope, known)}.'
         )
-    for path, value in _walk('', {k: cfg[k] for k in cfg if k in TOP}):
+    known_keys = {key: cfg[key] for key in cfg if key in TOP}
+    for path, value in walk(known_keys):
         for pattern, allowed, check in RULES:
             if re.fullmatch(pattern, path) and not check(value):
                 raise InputError(f'{path} must be {allowed}, but got {_short(value)}.')
@@ -68,7 +66,7 @@ def check_config(cfg: Config) -> None:
             raise InputError(f'{path} must be a number, but got nan.')
     _check_triples(cfg)
     _check_calls(cfg)
-    for path, value in _walk('param_scheduler', cfg.get('param_scheduler') or []):
+    for path, value in walk(cfg.get('param_scheduler') or [], 'param_scheduler'):
         if isinstance(value, dict):
             begin, end = value.get('begin', 0), value.get('end', math.inf)
             if end <= begin:
@@ -77,7 +75,7 @@ def check_config(cfg: Config) -> None:
                     f'end={end}.'
                 )
     with DefaultScope.overwrite_default_scope(scope):
-        for path, value in _walk('', {k: cfg[k] for k in cfg if k in TOP}):
+        for path, value in walk(known_keys):
             if isinstance(value, dict) and isinstance(value.get('type'), str):
                 _check_kinds(path, value)
 
@@ -85,14 +83,8 @@ def check_config(cfg: Config) -> None:
 def schedule_warnings(cfg: Config, max_epochs: int, max_iters: int) -> list[str]:
     """Say where schedules of learning rates do not fit the length of a run.
 
-    Args:
-        cfg (Config): Config of the run.
-        max_epochs (int): Number of epochs of the run.
-        max_iters (int): Number of iterations of the run.
-
-    Returns:
-        list[str]: A sentence for each schedule that ends after the run, or for the last
-        one if it ends before.
+    There is a sentence for each schedule that ends after the run, or for the last one
+    if it ends before.
     """
     schedules = cfg.get('param_scheduler') or []
     schedules = [schedules] if 'type' in schedules else schedules
@@ -157,16 +149,16 @@ def _check_triples(cfg: Config) -> None:
 def _check_calls(cfg: Config) -> None:
     """Check the keys of what is not built by a registry."""
     loader = _parameters(DataLoader) | OF_RUNNER
-    allowed = {name: loader for name in LOADERS}
-    allowed['randomness'] = _parameters(Runner.set_randomness) - {'self'}
-    allowed['auto_scale_lr'] = {'base_batch_size', 'enable'}
     clip = (cfg.get('optim_wrapper') or {}).get('clip_grad') or {}
     of_clip = clip_grad_value_ if clip.get('type') == 'value' else clip_grad_norm_
-    allowed['clip_grad'] = _parameters(of_clip) - {'parameters'} | {'type'}
-    for name, keys in allowed.items():
-        given = clip if name == 'clip_grad' else cfg.get(name) or {}
-        place = 'optim_wrapper.clip_grad' if name == 'clip_grad' else name
-        for key in set(given) - keys:
+    for place, given, keys in (
+        *((name, cfg.get(name), loader) for name in LOADERS),
+        ('randomness', cfg.get('randomness'), _parameters(Runner.set_randomness)),
+        ('auto_scale_lr', cfg.get('auto_scale_lr'), {'base_batch_size', 'enable'}),
+        ('optim_wrapper.clip_grad', clip, _parameters(of_clip) | {'type'}),
+    ):
+        keys = keys - {'self', 'parameters'}
+        for key in set(given or {}) - keys:
             raise InputError(
                 f'{place} has no {key!r}{close(key, keys)}; allowed are '
                 f'{", ".join(sorted(keys))}.'
@@ -244,19 +236,6 @@ def _find(name: str) -> Any:
         if found is not None:
             return found
     return None
-
-
-def _walk(path: str, node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted key and the value of everything in a config."""
-    items: Any = ()
-    if isinstance(node, dict):
-        items = node.items()
-    elif isinstance(node, (list, tuple)):
-        items = enumerate(node)
-    for key, value in items:
-        place = f'{path}.{key}' if path else str(key)
-        yield place, value
-        yield from _walk(place, value)
 
 
 def _parameters(function: Callable) -> set[str]:

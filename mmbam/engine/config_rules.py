@@ -28,12 +28,16 @@ def is_number(v: Any) -> bool:
 
 # Pattern of a dotted key, what is allowed there, and the check.
 RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
-    (r'\w+_dataloader\.batch_size', 'an integer of at least 1', _whole(1)),
-    (r'\w+_dataloader\.num_workers', 'an integer of at least 0', _whole(0)),
     (
-        r'train_cfg\.(max_epochs|max_iters|val_interval)',
+        r'\w+_dataloader\.batch_size|train_cfg\.(max_epochs|max_iters|val_interval)'
+        r'|optim_wrapper\.(\w+\.)?accumulative_counts|auto_scale_lr\.base_batch_size',
         'an integer of at least 1',
         _whole(1),
+    ),
+    (
+        r'\w+_dataloader\.num_workers|param_scheduler(\.\w+)*\.begin',
+        'an integer of at least 0',
+        _whole(0),
     ),
     (
         r'optim_wrapper\.(\w+\.)?optimizer\.(lr|weight_decay)',
@@ -55,12 +59,6 @@ RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
         lambda v: is_number(v) and v > 0,
     ),
     (
-        r'optim_wrapper\.(\w+\.)?accumulative_counts',
-        'an integer of at least 1',
-        _whole(1),
-    ),
-    (r'param_scheduler(\.\w+)*\.begin', 'an integer of at least 0', _whole(0)),
-    (
         r'param_scheduler(\.\w+)*\.end',
         'an integer of at least 1',
         lambda v: _whole(1)(v) or v == math.inf,
@@ -80,24 +78,23 @@ RULES: list[tuple[str, str, Callable[[Any], bool]]] = [
         'None or an integer from 0 to 4294967295',
         lambda v: v is None or (_whole(0)(v) and v < 2**32),
     ),
-    (r'auto_scale_lr\.base_batch_size', 'an integer of at least 1', _whole(1)),
     (
         'log_level',
         'a level of logging, such as INFO',
-        lambda v: isinstance(logging.getLevelName(v), int) if v else False,
+        lambda v: bool(v) and isinstance(logging.getLevelName(v), int),
     ),
     (
         'load_from',
         'a file, an address or None',
-        lambda v: isinstance(v, (str, type(None))),
+        lambda v: v is None or isinstance(v, str),
     ),
     (
-        '|'.join(sorted(TOP - SCALARS - LISTS)),
+        '|'.join(TOP - SCALARS - LISTS),
         'a dict',
         lambda v: v is None or isinstance(v, dict),
     ),
     (
-        '|'.join(sorted(LISTS)),
+        '|'.join(LISTS),
         'a list',
         lambda v: v is None or isinstance(v, (dict, list, tuple)),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
@@ -10,6 +10,7 @@ from unittest import mock
 import torch
 from mmengine.config import Config
 
+from mmbam.utils.config import walk
 from mmbam.utils.process_group import GLOO_TIMEOUT
 
 SYNC_BN = ('SyncBN', 'MMSyncBN', 'mmcv.SyncBN', 'mmengine.SyncBN')
@@ -18,14 +19,7 @@ BACKENDS = ('nccl', 'cpu:gloo,cuda:nccl')
 
 
 def adapt_to_cpu(cfg: Config) -> list[str]:
-    """Replace the settings that need a GPU, in place.
-
-    Args:
-        cfg (Config): The config of a run, with its ``launcher``.
-
-    Returns:
-        list[str]: A sentence for each change.
-    """
+    """Replace the settings that need a GPU, in place, and say what was changed."""
     changes = []
     wrapper = cfg.get('optim_wrapper') or {}
     if wrapper.get('type') in AMP:
@@ -43,8 +37,15 @@ def adapt_to_cpu(cfg: Config) -> list[str]:
         dist_cfg.setdefault('timeout', GLOO_TIMEOUT)
     # Otherwise the runner hands DistributedDataParallel the number of a GPU.
     cfg.model_wrapper_cfg = {'device_ids': None, **cfg.get('model_wrapper_cfg', {})}
-    replaced = _replace_sync_bn(cfg.get('model'))
-    if cfg.pop('sync_bn', None) or replaced:
+    # The runner does so itself for a single process.
+    norms = [
+        node
+        for _, node in walk(cfg.get('model'))
+        if isinstance(node, dict) and node.get('type') in SYNC_BN
+    ]
+    for norm in norms:
+        norm['type'] = 'BN'
+    if cfg.pop('sync_bn', None) or norms:
         changes.append(
             'No GPU: batch norm is not synchronized, because SyncBatchNorm needs one.'
         )
@@ -52,41 +53,14 @@ def adapt_to_cpu(cfg: Config) -> list[str]:
 
 
 def set_optim_wrapper(wrapper: dict[str, Any], kind: str) -> None:
-    """Change the type of an ``optim_wrapper`` to one without a loss scale.
-
-    Args:
-        wrapper (dict): The config's ``optim_wrapper``, changed in place.
-        kind (str): The new type.
-    """
+    """Change the type of an ``optim_wrapper`` to one without a loss scale, in place."""
     wrapper['type'] = kind
     for name in ('loss_scale', 'dtype', 'use_fsdp'):
         wrapper.pop(name, None)
 
 
-def _replace_sync_bn(node: Any) -> bool:
-    """Turn every ``SyncBN`` of a model into ``BN``; tell whether there was any.
-
-    The runner does so itself for a single process.
-    """
-    replaced = False
-    if isinstance(node, dict):
-        if node.get('type') in SYNC_BN:
-            node['type'] = 'BN'
-            replaced = True
-        children: Sequence[Any] = list(node.values())
-    else:
-        children = node if isinstance(node, (list, tuple)) else ()
-    for child in children:
-        replaced = _replace_sync_bn(child) or replaced
-    return replaced
-
-
 @contextmanager
 def select_no_gpu(active: bool = True) -> Iterator[None]:
-    """Let mmengine's ``init_dist`` work without a GPU, which it selects in any case.
-
-    Args:
-        active (bool): Whether there is no GPU. Defaults to True.
-    """
+    """Let mmengine's ``init_dist`` work without a GPU, which it selects in any case."""
     with mock.patch.object(torch.cuda, 'set_device') if active else nullcontext():
         yield

@@ -22,14 +22,7 @@ Course = tuple[Sequence[int], Sequence[float]]
 
 
 def check_run(work_dir: str | Path) -> list[Finding]:
-    """Read the curves of a run and say what they mean.
-
-    Args:
-        work_dir (str | Path): Its work directory, or one ``scalars.json``.
-
-    Raises:
-        InputError: There is no log of a run.
-    """
+    """Say what the curves of a work directory, or of one ``scalars.json``, mean."""
     scalars: Mapping[str, Course] = read_run(work_dir)
     looks = (_loss, _entropies, _learning_rate, _gradients, _waiting, _accuracy)
     return [finding for look in looks for finding in look(scalars)]
@@ -58,7 +51,14 @@ def _loss(scalars: Mapping[str, Course]) -> list[Finding]:
         return [Finding(NOTE, text, 'default_hooks.logger.interval logs more often.')]
     start, end = _ends(losses)
     text = f'the loss went from {start:.3f} to {end:.3f}'
+    uniform = _values(scalars, 'monitor/uniform_entropy')
     if start - end > MOVED * abs(start):
+        if uniform and end >= uniform[-1]:
+            text = (
+                f'{text}, but not below {uniform[-1]:.3f}, where a network says the '
+                'same of all images: it is not learning yet'
+            )
+            return [Finding(NOTE, text, 'More epochs; a larger batch.')]
         return [Finding(OK, text)]
     helps = (
         'A longer warm-up or another learning rate; a larger batch; a lower tau_b; '

@@ -51,29 +51,22 @@ class Finding:
 def check_versions() -> list[Finding]:
     """Look at the packages that pre-training and the downstream tasks need."""
     findings = []
-    for package in CORE:
-        try:
-            check(package)
-        except ImportError as error:
-            findings.append(Finding(PROBLEM, str(error)))
-            continue
-        name, version = next(iter(installed_versions(package).items()))
-        findings.append(Finding(OK, f'{name} {version}'))
-    for module in ('mmdet', 'mmseg'):
-        package = next(one for one in DENSE if one.module == module)
+    for package in (*CORE, *DENSE[1:]):
         found = installed_versions(package)
-        if not found:
-            name = next(iter(package.ranges))
-            text = f'{name} is not installed'
-            findings.append(Finding(NOTE, text, 'Only dense downstream tasks need it.'))
-            continue
         try:
-            require_dense(module)
+            if package in CORE:
+                check(package)
+            elif found:
+                require_dense(package.module)
         except ImportError as error:
             findings.append(Finding(PROBLEM, str(error)))
             continue
-        name, version = next(iter(found.items()))
-        findings.append(Finding(OK, f'{name} {version}'))
+        if found:
+            name, version = next(iter(found.items()))
+            findings.append(Finding(OK, f'{name} {version}'))
+        else:
+            text = f'{next(iter(package.ranges))} is not installed'
+            findings.append(Finding(NOTE, text, 'Only dense downstream tasks need it.'))
     return findings
 
 
@@ -106,14 +99,7 @@ def cores() -> int:
 
 
 def who_waits(loading: float, step: float, workers: int, images: int) -> Finding:
-    """Compare the time to load a batch with the time to learn from it.
-
-    Args:
-        loading (float): Seconds in which the workers make a batch.
-        step (float): Seconds of a training step without any waiting.
-        workers (int): Number of worker processes of the loader.
-        images (int): Number of images in a batch.
-    """
+    """Compare the seconds to load a batch with those to learn from it."""
     rates = (
         f'{workers} workers load {images / loading:.0f} images/s, the network learns '
         f'from {images / step:.0f} images/s'
@@ -142,10 +128,8 @@ def loading_help(workers: int | None = None) -> str:
 def check_data(source: str | Path, options: dict | None = None) -> list[Finding]:
     """Measure how fast images are loaded, and how fast the network learns from them.
 
-    Args:
-        source (str | Path): A config, whose data and network are measured; or a folder
-            of images, of which only loading is measured, with the views of a recipe.
-        options (dict, optional): Values of the config to change. Defaults to None.
+    Of a config, data and network are measured, with ``options`` in it; of a folder of
+    images only loading, with the views of a recipe.
     """
     folder = Path(source).is_dir()
     cfg = read_config(FOLDER_RECIPE if folder else source, options)

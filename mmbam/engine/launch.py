@@ -41,12 +41,7 @@ VARIABLES = {
 
 
 def set_rank(launcher: str, local_rank: int = 0) -> None:
-    """Tell mmengine which of the processes of a machine this is.
-
-    Args:
-        launcher (str): See :func:`load_config`.
-        local_rank (int): What older launchers pass on the command line. Defaults to 0.
-    """
+    """Tell mmengine which process of a machine this is; see :func:`load_config`."""
     if launcher == 'pytorch':
         end_with_parent()
     of_mpi = os.environ.get('OMPI_COMM_WORLD_LOCAL_RANK')
@@ -99,9 +94,6 @@ def set_amp(cfg: Config) -> None:
 
     On a GPU, numbers have the type ``optim_wrapper.dtype`` of the config ('float16' or
     'bfloat16'), or torch's choice without one. Without a GPU they are bfloat16.
-
-    Args:
-        cfg (Config): Changed in place.
     """
     wrapper = cfg.optim_wrapper
     kind = wrapper.get('type', 'OptimWrapper')
@@ -117,11 +109,7 @@ def set_amp(cfg: Config) -> None:
 
 
 def set_auto_scale_lr(cfg: Config) -> None:
-    """Scale the learning rate linearly with the batch size of all devices.
-
-    Args:
-        cfg (Config): Changed in place.
-    """
+    """Scale the learning rate linearly with the batch size of all devices."""
     if 'base_batch_size' not in cfg.get('auto_scale_lr', {}):
         raise InputError(
             '--auto-scale-lr needs auto_scale_lr=dict(base_batch_size=...) in the '
@@ -131,12 +119,7 @@ def set_auto_scale_lr(cfg: Config) -> None:
 
 
 def set_resume(cfg: Config, checkpoint: str) -> None:
-    """Continue a run.
-
-    Args:
-        cfg (Config): Changed in place.
-        checkpoint (str): A file, or 'auto' for the latest in the work directory.
-    """
+    """Continue a run from a file, or 'auto', the latest in the work directory."""
     cfg.resume = True
     cfg.load_from = None if checkpoint == 'auto' else require_checkpoint(checkpoint)
 
@@ -144,14 +127,7 @@ def set_resume(cfg: Config, checkpoint: str) -> None:
 def set_test(
     cfg: Config, checkpoint: str, out: str | None = None, amp: bool = False
 ) -> None:
-    """Test a checkpoint.
-
-    Args:
-        cfg (Config): Changed in place.
-        checkpoint (str): File or address of the weights.
-        out (str, optional): Pickle file for the predictions. Defaults to None.
-        amp (bool): Whether to test in mixed precision. Defaults to False.
-    """
+    """Test the weights of a file or address; ``out`` is a pickle for predictions."""
     if cfg.get('test_dataloader') is None:
         raise InputError(f'{cfg.filename} has no test_dataloader.')
     cfg.load_from = require_checkpoint(checkpoint)
@@ -168,11 +144,7 @@ def set_test(
 
 
 def set_wrapper(cfg: Config) -> None:
-    """Let processes share gradients in the way that takes least memory.
-
-    Args:
-        cfg (Config): Changed in place, unless it has a ``model_wrapper_cfg``.
-    """
+    """Let processes share gradients in the way that takes least memory."""
     if cfg.launcher != 'none' and not cfg.get('model_wrapper_cfg'):
         cfg.model_wrapper_cfg = dict(
             type='MMDistributedDataParallel',
@@ -185,11 +157,7 @@ def set_wrapper(cfg: Config) -> None:
 
 
 def require_checkpoint(checkpoint: str) -> str:
-    """Return the name of a checkpoint, or refuse it if there is no such file.
-
-    Args:
-        checkpoint (str): A file, or an address (``https://...``), which is not checked.
-    """
+    """Return the name of a checkpoint, or refuse a file that is not there."""
     if '://' not in checkpoint and not Path(checkpoint).is_file():
         raise InputError(f'Checkpoint not found: {checkpoint}')
     return checkpoint
@@ -198,13 +166,8 @@ def require_checkpoint(checkpoint: str) -> str:
 def build_runner(cfg: Config) -> Runner:
     """Build the runner, for CPU processes if there is no accelerator.
 
-    From here on, this process loads no file or http address that could run code.
-
-    Args:
-        cfg (Config): From :func:`load_config`.
-
-    Raises:
-        InputError: A value in the config is not allowed.
+    From here on, this process loads no file or http address that could run code. A
+    value in the config that is not allowed raises InputError.
     """
     use_safe_loading()
     check_config(cfg)
@@ -227,9 +190,6 @@ def build_runner(cfg: Config) -> Runner:
 
 def train(runner: Runner) -> None:
     """Check the data and the checkpoint to resume from, then train.
-
-    Args:
-        runner (Runner): From :func:`build_runner`.
 
     Raises:
         InputError: A data set is missing or broken, or the checkpoint does not fit.
@@ -256,14 +216,7 @@ def train(runner: Runner) -> None:
 
 
 def test(runner: Runner) -> dict[str, float]:
-    """Check the data and the checkpoint, then test; see :func:`train`.
-
-    Args:
-        runner (Runner): From :func:`build_runner`.
-
-    Returns:
-        dict[str, float]: The metrics.
-    """
+    """Check the data and the checkpoint, then test and return the metrics."""
     with build_errors(), input_errors(of=_unreadable(runner, 'test')):
         runner.test_loop  # noqa: B018
     return runner.test()

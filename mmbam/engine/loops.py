@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from mmengine.dataset import InfiniteSampler
@@ -39,7 +39,9 @@ class EpochLoop(EpochBasedTrainLoop):
 
     def run(self) -> Any:
         """Train, from the batch after the last one that the checkpoint has seen."""
-        total = _batch_size(self.dataloader) * get_world_size()
+        batches = self.dataloader.batch_sampler
+        size = self.dataloader.batch_size or getattr(batches, 'batch_size', None) or 1
+        total = size * get_world_size()
         hub = self.runner.message_hub
         before = hub.runtime_info.get(TOTAL_BATCH, total)
         if batches_done(self.runner) and before != total:
@@ -104,11 +106,7 @@ class IterLoop(IterBasedTrainLoop):
 
 
 class Batches:
-    """A batch sampler that can leave out its first batches, once.
-
-    Args:
-        batch_sampler (Any): The sampler inside, whose attributes this one has, too.
-    """
+    """A batch sampler that can leave out its first batches, once."""
 
     def __init__(self, batch_sampler: Any) -> None:
         self.batch_sampler = batch_sampler
@@ -119,7 +117,7 @@ class Batches:
         # A loader with workers makes two iterators and uses one, so what counts is the
         # first batch that is asked for.
         start, self.start = self.start, 0
-        batches = itertools.islice(self.batch_sampler, start, None)
+        batches = islice(self.batch_sampler, start, None)
         if self.turn is None:
             yield from batches
         else:
@@ -148,17 +146,14 @@ class Batches:
 def start_loader(loader: DataLoader, start: int, turn: int | None = None) -> Iterator:
     """Iterate over a loader from a batch on, without reading those before.
 
-    Args:
-        loader (DataLoader): The loader.
-        start (int): Number of batches to leave out.
-        turn (int, optional): Number of times that the loader was used up before, for
-            loops without epochs. Defaults to None: workers know the epoch.
+    ``turn`` is the number of times that the loader was used up before, for loops
+    without epochs.
     """
     batches = loader.batch_sampler
     if batches is None or isinstance(loader.dataset, IterableDataset):
         # Samples without an index cannot be left out unread.
         with _signals_held(loader):
-            return itertools.islice(iter(loader), start, None)
+            return islice(iter(loader), start, None)
     if not isinstance(batches, Batches):
         batches = Batches(batches)
         # A loader refuses a new sampler because its workers may have begun with the
@@ -192,12 +187,7 @@ def _endless(loader: DataLoader, done: int) -> Iterator:
 
 
 def _count(batches: Any, limit: int) -> int:
-    return sum(1 for _ in itertools.islice(batches, limit))
-
-
-def _batch_size(loader: DataLoader) -> int:
-    size = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', None)
-    return size or 1
+    return sum(1 for _ in islice(batches, limit))
 
 
 class _NotStarted:

@@ -25,10 +25,8 @@ def set_reliable(cfg: Config) -> None:
     """Let a run of any OpenMMLab project stop and go on at any iteration.
 
     mmengine's loops and its CheckpointHook are replaced by those of this package, and
-    random draws are made to depend on the place in the run alone. Other loops stay.
-
-    Args:
-        cfg (Config): Changed in place.
+    random draws are made to depend on the place in the run alone. Other loops stay. The
+    config is changed in place.
     """
     loop: dict[str, Any] = cfg.get('train_cfg') or {}
     by_epoch = loop.get('by_epoch', True)
@@ -48,14 +46,7 @@ def set_reliable(cfg: Config) -> None:
 
 
 def find_checkpoint(runner: Runner) -> None:
-    """Set the checkpoint to resume from: the one that was named, or the newest.
-
-    Args:
-        runner (Runner): A runner whose config says ``resume=True``.
-
-    Raises:
-        InputError: The file that was named is damaged.
-    """
+    """Set the checkpoint to resume from: the one that was named, or the newest."""
     named = runner.cfg.get('load_from')
     if named:
         reason = damage(named) if '://' not in named and is_main_process() else None

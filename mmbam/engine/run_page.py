@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from mmengine.runner import Runner
 
-from mmbam.datasets.images import read_image
+from mmbam.datasets.decoding import decode, read_image
 from mmbam.datasets.leaves import leaf_datasets
 from mmbam.datasets.transforms.resize import resize_bicubic
+from mmbam.evaluation.nearest import nearest
 from mmbam.models import embedding, heat_map
 from mmbam.utils.errors import InputError
 from mmbam.utils.model import frozen, unwrap
@@ -64,10 +64,9 @@ class RunPage:
             enough = len(self.images) >= QUERIES
             if enough and time.monotonic() - began > SECONDS:
                 break
-            path = self.leaf.get_data_info(index).get('img_path')
             try:
-                image = read_image(path)
-            except InputError:  # the run itself reports it
+                image = _read(self.leaf.get_data_info(index))
+            except Exception:  # the run itself reports it
                 continue
             self.images.append(_reduced(image))
             self.indices.append(index)
@@ -144,23 +143,19 @@ class RunPage:
     def _draw_neighbours(self, path: Path) -> str | None:
         if len(self.images) < 2:
             return 'There are too few images for neighbors.'
-        z = F.normalize(self._run(embedding).flatten(1), dim=1)
-        count = len(self.images)
-        queries = [k * count // QUERIES for k in range(min(QUERIES, count))]
-        rows, similarities = [], []
-        for query in queries:
-            similar = z @ z[query]
-            similar[query] = -torch.inf
-            values, found = similar.topk(min(NEIGHBOURS, count - 1))
-            rows.append([self.images[i] for i in (query, *found.tolist())])
-            similarities.append(values.tolist())
-        draw_neighbours(rows, similarities, path)
+        features, count = self._run(embedding), len(self.images)
+        queries = torch.arange(min(QUERIES, count)) * count // QUERIES
+        near = min(NEIGHBOURS, count - 1)
+        values, found = nearest(features[queries], features, near, left_out=queries)
+        rows = torch.cat([queries[:, None], found], dim=1).tolist()
+        images = [[self.images[i] for i in row] for row in rows]
+        draw_neighbours(images, values.tolist(), path)
         return None
 
     def _draw_crops(self, path: Path) -> str | None:
         hooks = [hook for hook in self.runner.hooks if hasattr(hook, 'boxes')]
         if not hooks:
-            return 'This run crops at random: it has no mmbam.LocalizeHook.'
+            return 'This run crops at random, without ContrastiveCrop.'
         boxes = hooks[0].boxes
         if boxes is None:
             start = hooks[0].start_epoch
@@ -198,6 +193,14 @@ class RunPage:
         return [f'Step {alarm["iter"]:,}: {alarm["message"]}' for alarm in alarms]
 
 
+def _read(sample: Mapping[str, Any]) -> np.ndarray:
+    """The image of a sample, a file or a part of a shard, as RGB."""
+    content = sample.get('img_bytes')
+    if content is None:
+        return read_image(sample['img_path'])
+    return decode(content())[..., ::-1]
+
+
 def _reduced(image: np.ndarray) -> np.ndarray:
     height, width = image.shape[:2]
     scale = min(1.0, SHOWN / max(height, width))
@@ -215,7 +218,7 @@ def describe_run(runner: Runner) -> dict[str, str]:
     loader: Any = runner.train_dataloader
     leaf: Any = leaf_datasets(loader.dataset)[0]
     return {
-        'network': f'{type(model.backbone).__name__}, {weights / 1e6:.1f} M weights',
+        'network': f'{type(model.backbone).__name__}, {weights:,} weights',
         'images': f'{len(loader.dataset):,}, in {getattr(leaf, "data_root", "")}',
     }
 

@@ -18,15 +18,12 @@ def rescale_schedules(
 ) -> str | None:
     """Stretch or shrink schedules if ``--cfg-options`` changed the number of epochs.
 
-    Warm-up and end keep their shares of the run, in whole epochs. Schedules that the
+    Warm-up and end keep their shares of the run, in whole epochs, or in whole steps if
+    no schedule is in epochs, as in a config of ``mmbam pretrain``. Schedules that the
     options change themselves, that do not end with the run in the config's file, or
-    that are of a config without anything of mmbam, stay as they are.
-
-    Args:
-        cfg (Config): The config with the options in it, changed in place.
-        path (str | Path): The config's file.
-        options (Mapping, optional): Values by dotted keys: ``train_cfg.max_epochs``, or
-            ``max_epochs`` in a config that has a variable of this name for it.
+    that are of a config without anything of mmbam, stay as they are. The number of
+    epochs is ``train_cfg.max_epochs``, or ``max_epochs`` in a config that has such a
+    variable for it.
 
     Returns:
         str, optional: What was changed, or None.
@@ -35,7 +32,7 @@ def rescale_schedules(
     if not {LENGTH, 'max_epochs'} & {*options}:
         return None
     plain = read_config(path)
-    own = (plain.get('train_cfg') or {}).get('max_epochs')
+    own: Any = (plain.get('train_cfg') or {}).get('max_epochs')
     if LENGTH not in options and plain.get('max_epochs') == own:
         cfg.train_cfg.max_epochs = options['max_epochs']
     new, schedules = cfg.train_cfg.get('max_epochs'), cfg.get('param_scheduler')
@@ -49,14 +46,18 @@ def rescale_schedules(
     if not fits:
         return None
     by_epoch = [s for s in schedules if s.get('by_epoch', True)]
-    if max((s.get('end', 0) for s in by_epoch), default=0) != own:
+    moved, unit = (by_epoch, 'epoch') if by_epoch else (schedules, 'step')
+    length = max((s.get('end', 0) for s in moved), default=0)
+    # How many steps an epoch has, only its data set knows; it is a whole number.
+    ends_with_run = length == own if by_epoch else length > 0 and length % own == 0
+    if not ends_with_run:
         return None
-    for schedule in by_epoch:
+    for schedule in moved:
         _rescale(schedule, own, new)
-    ends = ', '.join(f'{s.type} {s.get("begin", 0)} to {s.end}' for s in by_epoch)
+    ends = ', '.join(f'{s.type} {s.get("begin", 0)} to {s.end}' for s in moved)
     return (
-        f'The schedules were made for {own} epochs and keep their shares of {new}: '
-        f'{ends}.'
+        f'The schedules were made for {own} epochs and keep their shares of {new}, by '
+        f'{unit}: {ends}.'
     )
 
 

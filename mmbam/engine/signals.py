@@ -56,10 +56,14 @@ def _note(number: int, frame: object) -> None:
     _received = _received or number
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int | None = None) -> None:
     """End this process when its parent ends (on Linux), or has ended before.
 
-    For the ranks of torchrun: without it they would go on alone, or wait forever.
+    Without it, the ranks of torchrun or a run of a comparison would go on alone.
+
+    Args:
+        parent (int, optional): Process ID of the parent. Defaults to None: that of
+            mmbam's torchrun, if it started this process.
     """
     if not sys.platform.startswith('linux'):
         return
@@ -67,7 +71,8 @@ def end_with_parent() -> None:
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), 'prctl(PR_SET_PDEATHSIG)')
     # Ours says who it is; otherwise init takes in who lost its parent.
-    parent = os.environ.get('MMBAM_TORCHRUN_PID')
-    lost = os.getppid() == 1 if parent is None else os.getppid() != int(parent)
+    known = parent or os.environ.get('MMBAM_TORCHRUN_PID')
+    lost = os.getppid() == 1 if known is None else os.getppid() != int(known)
     if lost:
-        sys.exit('torchrun, which started this process, has ended.')
+        name = 'mmbam compare' if parent else 'torchrun'
+        sys.exit(f'{name}, which started this process, has ended.')

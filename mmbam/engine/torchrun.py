@@ -35,13 +35,9 @@ def is_inside() -> bool:
 def start(processes: int, command: Sequence[str]) -> None:
     """Run a command in several processes that form a group, and wait for them.
 
-    The variables NNODES, NODE_RANK, MASTER_ADDR and PORT add other machines. RESTARTS
-    is how often all processes are started again if one dies.
-
-    Args:
-        processes (int): Number of processes on this machine.
-        command (Sequence[str]): What to run in each: a script or ``-m`` and a module,
-            and arguments.
+    The command is a script or ``-m`` and a module, and arguments. The variables NNODES,
+    NODE_RANK, MASTER_ADDR and PORT add other machines. RESTARTS is how often all
+    processes are started again if one dies.
     """
     if processes < 1:
         raise InputError(f'--devices must be at least 1, but got {processes}.')

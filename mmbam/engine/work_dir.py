@@ -25,8 +25,8 @@ def lock_work_dir(work_dir: str | Path, launcher: str = 'none') -> None:
 
     Args:
         work_dir (str | Path): The folder, made if needed.
-        launcher (str): What started the processes, see :func:`load_config`. Defaults to
-            'none'.
+        launcher (str): What started the processes, see
+            :func:`mmbam.engine.launch.load_config`. Defaults to 'none'.
 
     Raises:
         InputError: A live run uses the folder.

@@ -33,15 +33,11 @@ REHEARSALS = 2
 
 
 class WaitingViews:
-    """Views of a batch as the data loader made them, usually uint8 in host memory.
+    """Views (n, c, h, w) as the loader made them, usually uint8 in host memory.
 
     Views of more than 8 bits wait as float32, see :class:`mmbam.LoadImage`, and take
-    four times as much.
-
-    Not a list: DistributedDataParallel moves lists of tensors to the device.
-
-    Args:
-        views (Sequence[Tensor]): Views, each of shape (n, c, h, w).
+    four times as much. Not a list: DistributedDataParallel moves lists of tensors to
+    the device.
     """
 
     def __init__(self, views: Sequence[Tensor]) -> None:
@@ -108,16 +104,10 @@ class MicroBatches:
     def __call__(
         self, embed: Callable, views: WaitingViews | Sequence[Tensor]
     ) -> Tensor:
-        """Compute the latents of all views, ordered view by view.
+        """Compute the latents of all views, ordered view by view: (V * n, d).
 
-        Args:
-            embed (Callable): Function from a list of views to their latents, which are
-                ordered view by view.
-            views (WaitingViews | Sequence[Tensor]): Views, each of shape (n, c, h, w);
-                waiting ones are normalized here, others are used as they are.
-
-        Returns:
-            Tensor: Latents of shape (V * n, d).
+        ``embed`` does so for the views of a micro-batch. Waiting views are normalized
+        here, others are used as they are.
         """
         waiting, tensors = isinstance(views, WaitingViews), tensors_of(views)
         n = len(tensors[0])
@@ -169,14 +159,10 @@ class MicroBatches:
     ) -> None:
         """Halve an automatic size until forward and backward pass fit into memory.
 
-        A rehearsal changes neither gradients nor random states, so the step that
-        follows has the same result as with this size from the start. It takes place in
-        the first two steps. All ranks choose the same size.
-
-        Args:
-            views (WaitingViews | Sequence[Tensor]): Views of the batch.
-            embed (Callable): Function from the views to the arguments of ``loss``.
-            loss (Callable): Function from latents to the loss.
+        ``embed`` turns the views into the arguments of ``loss``. A rehearsal changes
+        neither gradients nor random states, so the step that follows has the same
+        result as with this size from the start. It takes place in the first two steps.
+        All ranks choose the same size.
         """
         if self._rehearsals == 0 or not torch.is_grad_enabled():
             return

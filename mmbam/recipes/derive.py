@@ -13,10 +13,8 @@ from mmbam.utils.errors import InputError
 
 from . import numbers
 from .folder import ImageFolder
-from .hooks import knn, localization, times
-from .model import model_config
-from .networks import build_network, patch_of
-from .runtime import runtime_config
+from .hooks import knn, localization, runtime_config, times
+from .networks import build_network, model_config, patch_of
 from .schedule import (
     choose_schedule,
     optimizer_config,
@@ -122,12 +120,13 @@ class _Derivation:
             times(wishes.epochs, 'epoch'),
             f'{times(self.epoch_steps, "step")} each, {self.steps:,} in all',
         )
-        kind, why = 'long', "the paper's: teacher, local views, no batch norm"
+        kind, why = 'long', "the paper's: a teacher, local views, no batch norm"
         if self.short:
             kind = 'short'
+            norm = '' if self.wishes.teacher else 'batch norm in the projector and '
             why = (
-                f'below {numbers.LONG_FROM:,} steps: batch norm in the projector and '
-                'two views learn from the first steps on'
+                f'below {numbers.LONG_FROM:,} steps: {norm}two views learn from the '
+                'first steps on'
             )
         self.row('recipe', kind, why)
         views = f'2 x {self.size} px'
@@ -267,12 +266,10 @@ class _Derivation:
         wishes, epochs = self.wishes, self.wishes.epochs
         hooks: list[dict] = []
         if wishes.init:
-            hooks.append(
-                dict(
-                    type='mmbam.PretrainedBackboneHook',
-                    checkpoint=os.path.abspath(wishes.init),
-                )
-            )
+            start = dict(checkpoint=os.path.abspath(wishes.init))
+            if wishes.prefix is not None:
+                start['prefix'] = wishes.prefix
+            hooks.append(dict(type='mmbam.PretrainedBackboneHook', **start))
             self.row('start', os.path.basename(wishes.init), 'given')
         hooks.append(dict(type='mmbam.SeedByEpochHook'))
         localize, row = localization(

@@ -1,4 +1,7 @@
-"""Hooks of a recipe, each with its row (what, value, why)."""
+"""What a run needs beside its model, data and optimizer.
+
+Hooks come with their row (what, value, why).
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,7 @@ def localization(
 ) -> tuple[list[dict], Row]:
     """ContrastiveCrop's hook, if crops can miss what an image shows.
 
-    Args:
-        size (int): Side of the global views.
-        epochs (int): Length of the run.
-        short (bool): Whether the run is short.
-        from_weights (bool): Whether the run starts from trained weights.
-        batch_size (int): Images in a batch of the hook.
+    ``size`` is the side of the global views, ``batch_size`` that of the hook.
     """
     name = 'ContrastiveCrop'
     if size <= numbers.SMALL_VIEW:
@@ -53,10 +51,7 @@ def localization(
 def knn(folder: str, size: int, epochs: int) -> tuple[dict, Row]:
     """The hook that measures k-NN accuracy on labeled images.
 
-    Args:
-        folder (str): See :func:`mmbam.evaluation.labeled.train_and_test`.
-        size (int): Side of the images.
-        epochs (int): Length of the run.
+    ``folder`` is one for :func:`mmbam.evaluation.labeled.train_and_test`.
     """
     train, test, number = train_and_test(folder, plain_pipeline(size))
     every = max(1, epochs // 10)
@@ -72,3 +67,41 @@ def knn(folder: str, size: int, epochs: int) -> tuple[dict, Row]:
     )
     value = f'every {times(every, "epoch")}' if every > 1 else 'every epoch'
     return hook, ('k-NN', value, f'{number:,} images to search')
+
+
+def runtime_config(log_every: int, save_every: int, gpu: bool) -> dict:
+    """Config of logs every few steps, checkpoints every few epochs, and processes."""
+    runtime = dict(
+        default_hooks=dict(
+            runtime_info=dict(type='RuntimeInfoHook'),
+            timer=dict(type='IterTimerHook'),
+            logger=dict(type='LoggerHook', interval=log_every, ignore_last=False),
+            param_scheduler=dict(type='ParamSchedulerHook'),
+            checkpoint=dict(
+                type='mmbam.CheckpointHook',
+                interval=save_every,
+                max_keep_ckpts=3,
+                minutes=15,
+            ),
+            sampler_seed=dict(type='DistSamplerSeedHook'),
+        ),
+        env_cfg=dict(
+            cudnn_benchmark=True,
+            mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0),
+            dist_cfg=dict(backend='nccl' if gpu else 'gloo'),
+        ),
+        visualizer=dict(
+            type='UniversalVisualizer', vis_backends=[dict(type='LocalVisBackend')]
+        ),
+        log_processor=dict(
+            window_size=log_every,
+            mean_pattern=r'.*(loss|time|data_time|grad_norm|entropy).*',
+        ),
+        log_level='INFO',
+        load_from=None,
+        resume=False,
+        randomness=dict(seed=0),
+    )
+    if gpu:
+        runtime['sync_bn'] = 'torch'  # wherever there is batch norm
+    return runtime

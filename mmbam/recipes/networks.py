@@ -1,4 +1,4 @@
-"""Networks by the names that ``--model`` takes."""
+"""Networks by the names that ``--model`` takes, and the model around one."""
 
 from __future__ import annotations
 
@@ -19,19 +19,9 @@ from mmbam.utils.config import build_errors
 from mmbam.utils.errors import InputError, input_errors
 from mmbam.utils.model import takes_channels_last
 
-from .numbers import SMALL_VIEW
-
-TIMM = 'timm:'
-#: Archs of the ViTs: MoCo v3's, whose ViT-S has 12 heads, and DeiT's ViT-Ti.
-VITS = {
-    'vit-ti16': dict(
-        embed_dims=192, num_layers=12, num_heads=3, feedforward_channels=768
-    ),
-    'vit-s16': 'mocov3-small',
-    'vit-b16': 'base',
-}
-RESNETS = {'resnet18': 18, 'resnet50': 50}
-NAMES = (*RESNETS, *VITS, 'caformer-m36')
+from . import numbers
+from .names import NAMES, RESNETS, TIMM, VITS
+from .views import PREPROCESSOR
 
 
 @dataclass
@@ -128,7 +118,7 @@ def _config(name: str, size: int) -> dict:
             # Blocks that start as the identity need a longer run.
             zero_init_residual=False,
         )
-        if size <= SMALL_VIEW:
+        if size <= numbers.SMALL_VIEW:
             config['type'] = 'mmpretrain.ResNet_CIFAR'
         return config
     if name in VITS:
@@ -163,3 +153,45 @@ def _facts_of_timm(name: str) -> tuple[dict, int]:
 def _build(config: dict) -> nn.Module:
     with build_errors(), input_errors((ValueError, RuntimeError)):
         return MODELS.build(config)
+
+
+def model_config(
+    network: Network,
+    widths: tuple[int, int, int],
+    act: str,
+    norm: dict | None,
+    num_views: int,
+    teacher: dict | None,
+) -> dict:
+    """Write the config of the whole model.
+
+    ``widths`` are those into the projector, within, and out of it; ``act`` and ``norm``
+    are its own.
+    """
+    return dict(
+        type='mmbam.BAM',
+        backbone=network.config,
+        neck=dict(
+            type='mmbam.BAMNeck',
+            in_channels=widths[0],
+            hid_channels=widths[1],
+            out_channels=widths[2],
+            num_layers=3,
+            act_cfg=dict(type=act),
+            norm_cfg=norm,
+        ),
+        head=dict(
+            type='mmbam.BAMHead',
+            loss=dict(
+                type='mmbam.BAMLoss',
+                num_views=num_views,
+                num_target_views=2,
+                tau=numbers.TAU,
+                tau_b=numbers.TAU_B,
+                sinkhorn_iters=3,
+            ),
+        ),
+        teacher=teacher,
+        data_preprocessor=PREPROCESSOR,
+        channels_last=network.channels_last,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -165,13 +166,16 @@ def _train(path: Path, work_dir: Path, resume: bool, launcher: str) -> None:
 
 
 def _show_warnings(runner: Runner) -> None:
-    # mmengine warns of its own parts, about which a user can do nothing.
-    noise = ('"FileClient"', '"HardDiskBackend"')
+    # mmengine warns of its own parts, about which a user can do nothing, and of each
+    # frozen weight, of which a teacher has hundreds.
+    noise = re.compile(
+        '"FileClient"|"HardDiskBackend"|.* since its requires_grad=False'
+    )
     for handler in runner.logger.handlers:
         if type(handler) is logging.StreamHandler:
             handler.setStream(sys.stderr)
             handler.setLevel(max(handler.level, logging.WARNING))
-            handler.addFilter(lambda record: not record.getMessage().startswith(noise))
+            handler.addFilter(lambda record: not noise.match(record.getMessage()))
 
 
 def _last_page(runner: Runner, error: BaseException) -> None:

@@ -19,14 +19,7 @@ def choose_schedule(network: Network, short: bool) -> Schedule:
 def peak_rate(
     schedule: Schedule, batch_size: int, width: int, from_weights: bool
 ) -> float:
-    """The peak learning rate.
-
-    Args:
-        schedule (Schedule): From :func:`choose_schedule`.
-        batch_size (int): Images in a batch of all devices.
-        width (int): Width of the backbone's embedding.
-        from_weights (bool): Whether the run starts from trained weights.
-    """
+    """The peak learning rate for the batch of all devices and the embedding's width."""
     rate = schedule.lr * (batch_size / schedule.batch_size) ** schedule.power
     if schedule is numbers.SHORT:
         rate *= min(1.0, numbers.SHORT_WIDTH / width)

@@ -41,13 +41,7 @@ def _nearest(value: float, multiple: int) -> int:
 
 
 def view_pipeline(size: int, local_size: int, num_local: int) -> list[dict]:
-    """Config of the transforms from a file to the views of a sample.
-
-    Args:
-        size (int): Side of the two global views.
-        local_size (int): Side of the local views.
-        num_local (int): Number of local views, which may be 0.
-    """
+    """Config of the transforms from a file to two global and some local views."""
 
     def sigma(side: int) -> tuple[float, float]:
         low, high = numbers.SIGMA

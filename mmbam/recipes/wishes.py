@@ -24,7 +24,7 @@ class Wishes:
     """What a user asks for; everything else is derived.
 
     Args:
-        model (str): One of :data:`mmbam.recipes.networks.NAMES`, or ``timm:NAME``.
+        model (str): One of :data:`mmbam.recipes.names.NAMES`, or ``timm:NAME``.
         out (str): Folder of the run.
         epochs (int): Number of epochs. Defaults to 100.
         batch_size (int, optional): Images in a batch of all devices. Defaults to None,
@@ -33,6 +33,8 @@ class Wishes:
         gpu (bool): Whether the devices are GPUs. Defaults to False.
         cores (int): Number of cores of this machine. Defaults to 1.
         init (str, optional): Checkpoint to start from. Defaults to None.
+        prefix (str, optional): What the names of its weights begin with. Defaults to
+            None: it is found.
         teacher (str, optional): Name of a frozen teacher's network. Defaults to None.
         teacher_checkpoint (str, optional): Its weights. Defaults to None.
         labeled (str, optional): Class folders for k-NN while training. Defaults to
@@ -48,6 +50,7 @@ class Wishes:
     gpu: bool = False
     cores: int = 1
     init: str | None = None
+    prefix: str | None = None
     teacher: str | None = None
     teacher_checkpoint: str | None = None
     labeled: str | None = None
@@ -72,11 +75,13 @@ class Wishes:
             )
         for name in ('init', 'teacher_checkpoint'):
             file = getattr(self, name)
-            if file is not None and not Path(file).is_file():
+            if file is not None and not Path(file).exists():
                 raise InputError(
-                    f'--{name.replace("_", "-")} must name a file with weights, but '
-                    f'there is no {file!r}.'
+                    f'--{name.replace("_", "-")} must name a file or folder with '
+                    f'weights, but there is no {file!r}.'
                 )
+        if self.prefix is not None and self.init is None:
+            raise InputError(f'--prefix {self.prefix} needs --init FILE.')
         for key, argument in OWN_ARGUMENTS.items():
             if key in self.options:
                 raise InputError(

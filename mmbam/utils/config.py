@@ -11,7 +11,7 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.registry import build_functions, root
 from mmengine.utils import manager
 
@@ -20,17 +20,6 @@ from .errors import InputError
 SUFFIXES = ('.py', '.json', '.yaml', '.yml')
 # Where mmengine calls a class with the arguments of a config.
 _CALLERS = (build_functions.__file__, manager.__file__)
-
-
-class Options(DictAction):
-    """Action of ``--cfg-options`` that refuses what is not KEY=VALUE."""
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        """Parse the values."""
-        for value in values:
-            if not value.partition('=')[0] or '=' not in value:
-                parser.error(f'{option_string} needs KEY=VALUE, but got {value!r}')
-        super().__call__(parser, namespace, values, option_string)
 
 
 def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
@@ -64,8 +53,21 @@ def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
                 f'{key!r} cannot be set in {str(path)!r}: {describe(error)}'
             ) from error
     with build_errors():
-        _resolve(cfg._cfg_dict)
+        for _ in walk(cfg._cfg_dict):  # imports what configs of the newer style name
+            pass
     return cfg
+
+
+def walk(node: Any, path: str = '') -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key and the value of everything in a config, itself first."""
+    yield path, node
+    items: Any = ()
+    if isinstance(node, dict):
+        items = node.items()
+    elif isinstance(node, (list, tuple)):
+        items = enumerate(node)
+    for key, value in items:
+        yield from walk(value, f'{path}.{key}' if path else str(key))
 
 
 def find_config(name: str | Path) -> Path:
@@ -88,10 +90,7 @@ def build_errors(of: str = '') -> Iterator[None]:
 
     That is an unknown type, an unknown or missing argument, and what a class refuses by
     a ``raise`` or an ``assert``. Any other error inside of a class passes unchanged: it
-    may be a bug.
-
-    Args:
-        of (str): Subject to put in front of the message. Defaults to none.
+    may be a bug. ``of`` is the subject to put in front of the message.
     """
     try:
         yield
@@ -154,13 +153,3 @@ def _is_refusal(error: Exception) -> bool:
         return unexpected[1] in built[-1].f_locals.get('args', ())
     text = linecache.getline(last.f_code.co_filename, line).strip()
     return text.startswith(('raise ', 'assert '))
-
-
-def _resolve(node: Any) -> None:
-    """Import what a config of mmengine's newer style names."""
-    if isinstance(node, dict):
-        for key in node:
-            _resolve(node[key])
-    elif isinstance(node, (list, tuple)):
-        for value in node:
-            _resolve(value)

@@ -25,11 +25,7 @@ def know_names() -> None:
 
 
 def complete(reader: Any) -> None:
-    """Teach mmengine's reader of configs the names that it lacks.
-
-    Args:
-        reader (module): ``mmengine.config.config``.
-    """
+    """Teach mmengine's reader of configs, a module, the names that it lacks."""
     names = sys.modules['mmengine.config.utils'].MODULE2PACKAGE
     # No distribution has this name, so mmengine asks Python where the module is. By the
     # name of the package it would miss one that is installed from a clone.

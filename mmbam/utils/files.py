@@ -25,14 +25,8 @@ _FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 def written(path: str | Path) -> Iterator[Path]:
     """Give the name of a file beside ``path`` to write, and rename it at the end.
 
-    If writing fails, what was at ``path`` stays and nothing is left beside it.
-
-    Args:
-        path (str | Path): File to write. Its folder is made if need be.
-
-    Raises:
-        InputError: The place cannot be written to.
-        ExpectedError: The disk is full, or the file larger than is allowed.
+    If writing fails, what was at ``path`` stays and nothing is left beside it. The
+    folder is made if need be. Errors are those of :func:`disk_errors`.
     """
     path = Path(path)
     part = path.with_name(f'.{path.name}.{os.getpid()}.part{path.suffix}')
@@ -50,13 +44,8 @@ def written(path: str | Path) -> Iterator[Path]:
 def disk_errors(path: str | Path, advice: str) -> Iterator[None]:
     """Say in one sentence why a file or folder was not written.
 
-    Args:
-        path (str | Path): What is written.
-        advice (str): Sentence on what to do if the disk is full.
-
-    Raises:
-        InputError: The place cannot be written to.
-        ExpectedError: The disk is full, or the file larger than is allowed.
+    A full disk, or a file larger than is allowed, gives an ExpectedError with
+    ``advice``; anything else an InputError.
     """
     try:
         yield
@@ -100,17 +89,28 @@ def locked(path: str | Path, wait: bool = True) -> Iterator[bool]:
     Yields:
         bool: Whether this process has the lock. Also true on a disk without locks.
     """
-    with open(path, 'ab') as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError as error:
-            if not wait and error.errno in (errno.EACCES, errno.EAGAIN):
-                yield False
-                return
-        try:
-            yield True
-        finally:
-            Path(path).unlink(missing_ok=True)
+    while True:
+        with open(path, 'ab') as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except OSError as error:
+                if not wait and error.errno in (errno.EACCES, errno.EAGAIN):
+                    yield False
+                    return
+            if not _is_at(file, path):
+                continue  # who had the lock removed the file: others lock a new one
+            try:
+                yield True
+            finally:
+                Path(path).unlink(missing_ok=True)
+            return
+
+
+def _is_at(file: Any, path: str | Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def printable(path: str | Path) -> str:

@@ -11,11 +11,7 @@ from torch import nn
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """Return the model inside its distributed wrappers.
-
-    Args:
-        model (nn.Module): A model, wrapped any number of times.
-    """
+    """Return the model inside its distributed wrappers."""
     while is_model_wrapper(model):
         model = model.module
     return model
@@ -23,11 +19,7 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Switch to evaluation mode without gradients, and restore every mode on leaving.
-
-    Args:
-        module (nn.Module): The network to freeze.
-    """
+    """Switch to evaluation mode without gradients; restore every mode on leaving."""
     modes = [(m, m.training) for m in module.modules()]
     module.eval()
     try:
@@ -43,9 +35,6 @@ def takes_channels_last(network: nn.Module) -> bool:
     """Whether a network can be in torch's channels-last memory format.
 
     Below 16 channels torch 2.1 and 2.10 overwrite memory in it on a CPU.
-
-    Args:
-        network (nn.Module): A network with convolutions.
     """
     convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d)]
     return all(m.out_channels >= 16 for m in convolutions)

@@ -98,11 +98,7 @@ def fails_first() -> bool:
 
 
 def lost_contact(error: Exception) -> str | None:
-    """One sentence if the error is that of a lost connection between ranks, or None.
-
-    Args:
-        error (Exception): What a collective call raised.
-    """
+    """One sentence if the error is that of a lost connection between ranks, or None."""
     text = ' '.join(str(error).split())
     if not isinstance(error, RuntimeError) or not _OF_CONNECTION.search(text):
         return None

@@ -61,12 +61,7 @@ class Progress:
             self._bar.start()
 
     def advance(self, steps: int = 1, text: str | None = None) -> None:
-        """Count steps.
-
-        Args:
-            steps (int): Number of steps that were done. Defaults to 1.
-            text (str, optional): New name of the loop. Defaults to None.
-        """
+        """Count steps, and perhaps give the loop a new name."""
         before, self.text = self.done, text or self.text
         self.done += steps
         if not self._show:
@@ -101,13 +96,7 @@ class Progress:
 
 
 def with_progress(items: Iterable[T], total: int, text: str) -> Iterator[T]:
-    """Go through items and show how many are done; the first rank shows it.
-
-    Args:
-        items (Iterable): What to go through.
-        total (int): Number of items.
-        text (str): Name of the loop.
-    """
+    """Go through items and show how many are done; the first rank shows it."""
     with Progress(total, text, show=is_main_process()) as progress:
         for item in items:
             yield item

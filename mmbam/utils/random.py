@@ -26,10 +26,9 @@ def preserved_randomness() -> Iterator[None]:
 
 
 def seed_by_key(*key: int) -> None:
-    """Seed python's, numpy's and torch's CPU random numbers from a tuple of integers.
+    """Seed python's, numpy's and torch's CPU draws from integers of at least 0.
 
-    Args:
-        *key (int): Non-negative integers. Different keys give unrelated draws.
+    Different keys give unrelated draws.
     """
     # The length goes in because SeedSequence pads short keys with zeros.
     words = np.random.SeedSequence((len(key), *key)).generate_state(6)

@@ -18,39 +18,30 @@ def print_table(
 ) -> None:
     """Print a table: the first column to the left, the others to the right.
 
-    Args:
-        title (str): Line above the table.
-        header (Sequence[str]): Name of each column.
-        rows (Iterable[Sequence[object]]): Cells of each row. Floats are shown with one
-            decimal, everything else as ``str`` shows it.
+    Floats are shown with one decimal, everything else as ``str`` shows it.
     """
     table = Table(title=title)
     for number, name in enumerate(header):
         table.add_column(name, justify='right' if number else 'left')
     for row in rows:
         table.add_row(*(_text(cell) for cell in row))
-    # Without markup, which would drop '[cls]' from a cell.
-    console = Console(markup=False, emoji=False, highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH_OF_FILES
-    console.print(table)
+    _print(table)
 
 
 def print_texts(
     title: str, header: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> None:
-    """Print a table of texts, all to the left; long ones are folded.
-
-    Args:
-        title (str): Line above the table.
-        header (Sequence[str]): Name of each column.
-        rows (Iterable[Sequence[str]]): Cells of each row.
-    """
+    """Print a table of texts, all to the left; long ones are folded."""
     table = Table(title=title, title_justify='left', box=box.SIMPLE_HEAD)
     for number, name in enumerate(header):
         table.add_column(name, overflow='fold', no_wrap=number == 0)
     for row in rows:
         table.add_row(*row)
+    _print(table)
+
+
+def _print(table: Table) -> None:
+    # Without markup, which would drop '[cls]' from a cell.
     console = Console(markup=False, emoji=False, highlight=False)
     if not console.is_terminal:
         console.width = _WIDTH_OF_FILES

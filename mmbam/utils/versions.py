@@ -83,11 +83,7 @@ def installed_versions(package: Package) -> dict[str, str]:
 
 
 def check(package: Package) -> None:
-    """Raise ImportError unless a version that works is installed.
-
-    Args:
-        package (Package): The module, and the versions that work.
-    """
+    """Raise ImportError unless a version that works is installed."""
     found = installed_versions(package)
     if not found:
         raise ImportError(f'mmbam needs {package}, but {package.module} is missing.')
@@ -103,16 +99,24 @@ def check(package: Package) -> None:
 
 
 def require_core() -> None:
-    """Check what pre-training needs; ``import mmbam`` calls this."""
+    """Check what pre-training needs, and name all that does not fit.
+
+    ``import mmbam`` calls this.
+    """
+    wrong = []
     for package in CORE:
-        check(package)
+        try:
+            check(package)
+        except ImportError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ImportError('\n'.join(wrong))
 
 
 def require_dense(*modules: str) -> None:
     """Check what detection and segmentation need, mmcv's operators included.
 
-    Args:
-        *modules (str): Those of ``mmdet`` and ``mmseg`` in use. Defaults to both.
+    ``modules`` are those of ``mmdet`` and ``mmseg`` in use, by default both.
     """
     for package in DENSE:
         if not modules or package.module in ('mmcv', *modules):

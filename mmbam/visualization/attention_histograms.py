@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from mmbam.evaluation.two_views import first_views
-from mmbam.models.latents import embed_views
+from mmbam.evaluation.two_views import embed_two_views, first_views
 from mmbam.models.losses.functional import attention
 from mmbam.utils.errors import InputError
-from mmbam.utils.model import frozen
 
 from .figures import save_figure
 
@@ -58,24 +56,16 @@ def embed_pairs(
     batches: Iterable[dict],
     neck: nn.Module | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Embed the first two views of labeled images.
+    """Embed the first two views of labeled images: (2, n, d), and their labels (n,).
 
-    Args:
-        backbone (nn.Module): Network that embeds the views.
-        preprocessor (nn.Module): Module that normalizes images.
-        batches (Iterable[dict]): Batches of a multi-view data set: ``inputs`` is a
-            list of views, ``data_samples`` has labels.
-        neck (nn.Module, optional): Projector, to compare latents as the loss does.
-            Defaults to None, which compares the backbone's embeddings.
-
-    Returns:
-        tuple[Tensor, Tensor]: Embeddings (2, n, d) and labels (n,), on the CPU.
+    Batches are those of a multi-view data set: ``inputs`` is a list of views, and
+    ``data_samples`` has labels. A projector, the ``neck``, gives latents as the loss
+    compares them, in place of embeddings.
     """
-    modules = nn.ModuleList([backbone] if neck is None else [backbone, neck])
-    embeddings, labels = [], []
-    with frozen(modules):
+    labels = []
+
+    def views() -> Iterator[Sequence[Tensor]]:
         for batch in batches:
-            views = first_views(batch)
             for sample in batch['data_samples']:
                 if 'gt_label' not in sample:
                     raise InputError(
@@ -83,13 +73,10 @@ def embed_pairs(
                         'give a folder of class folders.'
                     )
                 labels.append(int(sample.gt_label))
-            inputs = [
-                preprocessor(dict(inputs=view, data_samples=None))['inputs']
-                for view in views
-            ]
-            latents = embed_views(backbone, neck, inputs).float().cpu()
-            embeddings.append(latents.unflatten(0, (2, -1)))
-    return torch.cat(embeddings, dim=1), torch.tensor(labels)
+            yield first_views(batch)
+
+    latents = embed_two_views(backbone, preprocessor, views(), neck)
+    return latents, torch.tensor(labels)
 
 
 def pair_histograms(
@@ -98,15 +85,13 @@ def pair_histograms(
     """Count the entries of the attention matrix by the kind of pair they belong to.
 
     The matrix is the row soft-max of the cosine similarities between all views. A
-    view's similarity with itself is masked; nothing else is.
+    view's similarity with itself is masked; nothing else is. Every ordered pair counts
+    once.
 
     Args:
         latents (Tensor): Latents of shape (V, n, d), one row of images per view.
         labels (Tensor): Labels of the images, shape (n,).
         tau (float): Temperature of the soft-max. Defaults to 0.1, as in training.
-
-    Returns:
-        PairHistograms: Histograms that count every ordered pair once.
     """
     if latents.dim() != 3 or latents.shape[1] != len(labels):
         raise ValueError(
@@ -144,15 +129,7 @@ def pair_histograms(
 def draw_similarities(
     histograms: Mapping[str, PairHistograms], path: str | Path
 ) -> None:
-    """Draw the histograms of one or several networks, one below the other.
-
-    Args:
-        histograms (Mapping[str, PairHistograms]): Result of :func:`pair_histograms`
-            for each network, under its name.
-        path (str | Path): PNG to write.
-    """
-    if not histograms:
-        raise ValueError('A picture of similarities needs at least one network.')
+    """Draw the histograms of one or several networks, one below the other."""
     figure = Figure(figsize=(8.5, 3.3 * len(histograms) + 0.9), layout='constrained')
     panels = figure.subplots(len(histograms), 1, squeeze=False, sharex=True)[:, 0]
     for axes, (name, histogram) in zip(panels, histograms.items()):

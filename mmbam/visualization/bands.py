@@ -9,7 +9,7 @@ import numpy as np
 from mmengine.config import Config
 
 from mmbam.datasets.bands import RGB
-from mmbam.datasets.images import read_image
+from mmbam.datasets.decoding import read_image
 from mmbam.datasets.transforms import LoadImage
 from mmbam.evaluation.frozen import is_rgb, loading_step
 
@@ -21,14 +21,8 @@ def image_reader(
 ) -> tuple[Callable[[Path], np.ndarray], Sequence[int] | None]:
     """Return a function that reads an image as a config does, and the bands to show.
 
-    Args:
-        cfg (Config): Config whose pipeline says how images are loaded.
-        bands (Sequence[int], optional): Numbers of the bands to show as red, green and
-            blue. Defaults to None: RGB, or the first three.
-
-    Returns:
-        tuple: The function, and the argument ``bands`` of
-        :func:`mmbam.visualization.attention.look`.
+    ``bands`` are the numbers of those to show as red, green and blue; without them RGB,
+    or the first three. The result is for :func:`mmbam.visualization.attention.look`.
     """
     step = loading_step(cfg)
     if is_rgb(step) and bands is None:

@@ -37,11 +37,8 @@ def read_scores(path: str | Path) -> Scores:
 def draw_clustering(scores: Mapping[str, Scores], path: str | Path) -> None:
     """Draw NMI and ARI of several networks against the number of classes t.
 
-    Args:
-        scores (Mapping[str, Mapping]): Result of
-            :func:`mmbam.evaluation.cluster_scores` for each network, under its name.
-            Networks may differ in t.
-        path (str | Path): PNG to write.
+    ``scores`` has the result of :func:`mmbam.evaluation.cluster_scores` for each
+    network. Networks may differ in t.
     """
     if not scores or not all(scores.values()):
         raise ValueError('A clustering plot needs the scores of at least one network.')

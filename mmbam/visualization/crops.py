@@ -30,14 +30,8 @@ def draw_crops(
     """Draw a row for each image: its heat map and box, random and contrastive crops.
 
     Both kinds of crops have the same sizes and aspect ratios; only their positions
-    differ.
-
-    Args:
-        images (Sequence[np.ndarray]): RGB images of uint8, of any sizes.
-        heat_maps (Tensor): Heat maps of the images, shape (n, h, w).
-        boxes (Tensor): Boxes of the images, shape (n, 4), as (h0, w0, h1, w1) in
-            [0, 1].
-        path (str | Path): PNG to write.
+    differ. Images are RGB of uint8, heat maps (n, h, w), and boxes (n, 4) as (h0, w0,
+    h1, w1) in [0, 1].
     """
     count = len(AREAS)
     # A narrow empty column in front of each kind of crops.

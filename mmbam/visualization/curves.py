@@ -1,4 +1,4 @@
-"""Curves of a pre-training run: loss, k-NN accuracy, entropies of A and B (Fig. 3)."""
+"""The log of a pre-training run, and its entropies of A and B (Fig. 3)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ NAMES = {
 
 
 def read_run(work_dir: str | Path) -> dict[str, tuple[list[int], list[float]]]:
-    """Read the logs of a run: steps and values of every scalar.
+    """Read the logs in a work directory, or one log: steps and values of every scalar.
 
     Each start of a run writes its own log. Where a later log goes back to an earlier
     step, because the run was resumed from a checkpoint or started again, it replaces
     the earlier values from that step on.
-
-    Args:
-        work_dir (str | Path): Work directory of a run, or one ``scalars.json``.
     """
     work_dir = Path(work_dir)
     if not work_dir.exists():
@@ -71,42 +68,6 @@ def _read_scalars(log: Path) -> dict[str, tuple[list[int], list[float]]]:
     return scalars
 
 
-def draw_curves(
-    scalars: Scalars, path: str | Path, accuracies: Mapping[str, float]
-) -> None:
-    """Draw loss, entropies and k-NN accuracy over the iterations.
-
-    Args:
-        scalars (Mapping): Result of :func:`read_run`. Uses ``loss``, ``entropy_a``,
-            ``entropy_b`` and, if it is there, ``knn/top1``.
-        path (str | Path): PNG to write.
-        accuracies (Mapping[str, float]): k-NN accuracies to compare with, drawn as
-            horizontal lines.
-    """
-    _check('The log', scalars, 'loss', *NAMES)
-    figure = Figure(figsize=(13, 4), layout='constrained')
-    left, middle, right = figure.subplots(1, 3)
-    left.plot(*scalars['loss'], color='tab:blue')
-    left.set(title='Loss', ylabel='Cross-entropy of B and A (nats)')
-    for key, label in NAMES.items():
-        middle.plot(*scalars[key], label=label)
-    middle.set(title='Mean entropy of a row', ylabel='Entropy (nats)')
-    middle.legend()
-    if 'knn/top1' in scalars:
-        right.plot(*scalars['knn/top1'], 'o-', label='while training')
-    for k, (label, value) in enumerate(accuracies.items(), 1):
-        right.axhline(value, ls='--', label=f'{label}: {value:.1f}', color=f'C{k}')
-    right.set(title='k-NN accuracy on test patches', ylabel='Top-1 (%)')
-    right.set_ylim(bottom=0)
-    if right.get_legend_handles_labels()[0]:
-        right.legend()
-    for axes in (left, middle, right):
-        axes.set_xlabel('Iteration')
-        axes.grid(alpha=0.3)
-    figure.suptitle('Pre-training with BAM')
-    save_figure(figure, path)
-
-
 def draw_entropies(runs: Mapping[str, Scalars], path: str | Path) -> None:
     """Draw the entropies of A and B over the iterations of one or several runs.
 
@@ -116,7 +77,12 @@ def draw_entropies(runs: Mapping[str, Scalars], path: str | Path) -> None:
     if not runs:
         raise ValueError('A picture of entropies needs at least one run.')
     for name, scalars in runs.items():
-        _check(f'The log of {name!r}', scalars, *NAMES)
+        missing = [key for key in NAMES if key not in scalars]
+        if missing:
+            raise InputError(
+                f'The log of {name!r} has no {" and no ".join(missing)}: it is not of '
+                'a BAM run, or the run logged nothing yet.'
+            )
     figure = Figure(figsize=(7.5, 4.5), layout='constrained')
     axes = figure.subplots()
     one = len(runs) == 1
@@ -143,12 +109,3 @@ def draw_entropies(runs: Mapping[str, Scalars], path: str | Path) -> None:
     )
     axes.grid(alpha=0.3)
     save_figure(figure, path)
-
-
-def _check(log: str, scalars: Scalars, *names: str) -> None:
-    missing = [name for name in names if name not in scalars]
-    if missing:
-        raise InputError(
-            f'{log} has no {" and no ".join(missing)}: it is not of a BAM run, or the '
-            'run logged nothing yet.'
-        )

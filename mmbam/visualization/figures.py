@@ -24,16 +24,11 @@ def save_figure(figure: Figure, path: str | Path) -> None:
 
 
 def to_picture(image: np.ndarray, bands: Sequence[int] | None = None) -> np.ndarray:
-    """Show three bands of an image as red, green and blue.
+    """Show three bands of an image (height, width, bands) as RGB of uint8.
 
-    Args:
-        image (np.ndarray): Image of shape (height, width, bands).
-        bands (Sequence[int], optional): Numbers of the bands, from 0. Defaults to None:
-            the first three, of which an image with fewer repeats the last.
-
-    Returns:
-        np.ndarray: RGB image of uint8. Values of other types are scaled, each band from
-        its 2nd to its 98th percentile.
+    Without ``bands``, these are the first three, of which an image with fewer repeats
+    the last. Values of other types are scaled, each band from its 2nd to its 98th
+    percentile.
     """
     count = image.shape[2]
     chosen = tuple(min(i, count - 1) for i in range(3)) if bands is None else bands
@@ -53,16 +48,9 @@ def to_picture(image: np.ndarray, bands: Sequence[int] | None = None) -> np.ndar
 def overlay(
     image: np.ndarray, labels: np.ndarray, colors: np.ndarray, ignored: int = 0
 ) -> np.ndarray:
-    """Color the objects of an image.
+    """Color the objects of an RGB image by a label map (h, w), except ``ignored``.
 
-    Args:
-        image (np.ndarray): RGB image of uint8 (h, w, 3).
-        labels (np.ndarray): Label map (h, w).
-        colors (np.ndarray): RGB color of each label, from 0 to 255.
-        ignored (int): Label whose pixels stay as they are. Defaults to 0.
-
-    Returns:
-        np.ndarray: RGB image of uint8 (h, w, 3).
+    Image, colors and result are RGB from 0 to 255; the result is of uint8.
     """
     shown = labels != ignored
     mixed = image.astype(float)

@@ -23,12 +23,7 @@ def draw_heat_maps(
 ) -> None:
     """Draw a row of images, and below it one row of overlays for each network.
 
-    Args:
-        images (Sequence[np.ndarray]): RGB images of uint8, of any sizes.
-        heat_maps (Mapping[str, Sequence[Tensor]]): Heat map (h', w') of each image, by
-            the name of the network.
-        path (str | Path): PNG to write.
-        title (str): Title of the figure.
+    ``heat_maps`` has the map (h', w') of each image by the name of the network.
     """
     rows, columns = 1 + len(heat_maps), len(images)
     figure = Figure(
@@ -37,9 +32,7 @@ def draw_heat_maps(
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes, image in zip(grid[0], images):
         axes.imshow(image)
-    for row, (name, maps) in zip(grid[1:], heat_maps.items()):
-        if len(maps) != columns:
-            raise ValueError(f'{name} has {len(maps)} heat maps for {columns} images.')
+    for row, maps in zip(grid[1:], heat_maps.values()):
         for axes, image, heat in zip(row, images, maps):
             shown = overlay_heat(axes, image, heat)
     for axes, name in zip(grid[:, 0], ('image', *heat_maps)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -15,10 +16,10 @@ from mmengine.dataset import BaseDataset
 from mmengine.dist import is_main_process
 from torch import Tensor
 
-from mmbam.evaluation.images import ImageFiles
+from mmbam.evaluation.loaders import ImageFiles
 from mmbam.evaluation.nearest import near_duplicates, nearest
 
-from .figures import save_figure
+from .figures import save_figure, to_picture
 from .page import Picture, Section, write_page
 
 _COLUMNS = 9  # of images side by side
@@ -33,6 +34,7 @@ class Shown(NamedTuple):
     similarity: float | None = None
 
 
+@dataclass
 class NeighborPage:
     """The page of a data set's neighbours, every pair of images compared.
 
@@ -42,12 +44,9 @@ class NeighborPage:
         features (Tensor): Their embeddings (n, d).
     """
 
-    def __init__(
-        self, dataset: BaseDataset, names: Sequence[str], features: Tensor
-    ) -> None:
-        self.dataset = dataset
-        self.names = names
-        self.features = features
+    dataset: BaseDataset
+    names: Sequence[str]
+    features: Tensor
 
     def write(
         self,
@@ -146,7 +145,9 @@ class NeighborPage:
             axes.axis('off')
         for axes, (sample, _, similarity) in zip(grid.flat, strip):
             sample = self.dataset[sample] if isinstance(sample, int) else sample
-            axes.imshow(_picture(sample['inputs']))
+            image = sample['inputs'].permute(1, 2, 0).numpy()
+            # What the network gets is BGR, unless it has other bands.
+            axes.imshow(to_picture(image, (2, 1, 0) if image.shape[2] > 2 else None))
             # The names are in the caption.
             axes.set_title(
                 '' if similarity is None else f'{similarity:.3f}', fontsize=10
@@ -155,14 +156,3 @@ class NeighborPage:
         first, *others = strip
         listed = ', '.join(f'{name} ({value:.3f})' for _, name, value in others)
         return Picture(path, f'{first.name}: {listed}')
-
-
-def _picture(image: Tensor) -> np.ndarray:
-    """RGB of uint8 from what the network gets, which is BGR and may be of any type."""
-    values = image[:3].flip(0).permute(1, 2, 0)
-    if values.shape[2] != 3:
-        values = values[..., :1].expand(-1, -1, 3)
-    if values.dtype != torch.uint8:
-        low, high = values.min(), values.max()
-        values = (255 * (values - low) / (high - low).clamp(min=1e-12)).byte()
-    return values.numpy()

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from mmbam.datasets.images import read_image
+from mmbam.datasets.decoding import read_image
 
 from .figures import overlay, save_figure
 
@@ -24,11 +24,7 @@ Samples = Mapping[str, Sequence[dict]]
 def draw_detections(samples: Samples, names: Sequence[str], path: str | Path) -> None:
     """Draw images, their objects, and what each detector found.
 
-    Args:
-        samples (Mapping[str, Sequence[dict]]): Samples of each detector. Truth and
-            prediction are dicts of ``boxes``, ``labels`` and ``masks``.
-        names (Sequence[str]): Names of the classes.
-        path (str | Path): PNG to write.
+    Truth and prediction are dicts of ``boxes``, ``labels`` and ``masks``.
     """
     colors = _class_colors(len(names))
 
@@ -52,11 +48,7 @@ def draw_segmentations(
 ) -> None:
     """Draw images, the classes of their pixels, and what each segmentor predicts.
 
-    Args:
-        samples (Mapping[str, Sequence[dict]]): Samples of each segmentor. Truth and
-            prediction are maps of class numbers.
-        names (Sequence[str]): Names of the classes.
-        path (str | Path): PNG to write.
+    Truth and prediction are maps of class numbers.
     """
     colors = _class_colors(len(names))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,10 @@ from .figures import save_figure
 
 
 def draw_course(
-    scalars: Scalars, path: str | Path, uniform: float | None = None
+    scalars: Scalars,
+    path: str | Path,
+    uniform: float | None = None,
+    accuracies: Mapping[str, float] | None = None,
 ) -> None:
     """Draw loss, entropies, learning rate and, if it is there, k-NN accuracy.
 
@@ -22,8 +25,9 @@ def draw_course(
         path (str | Path): PNG to write.
         uniform (float, optional): Loss, and entropy of A, of a network that says the
             same of all images, drawn as a dashed line. Defaults to None.
+        accuracies (Mapping, optional): Other k-NN accuracies by name, drawn as dashed
+            lines. Defaults to None.
     """
-    knn = 'knn/top1' in scalars
     figure = Figure(figsize=(11, 6.4), layout='constrained')
     grid = figure.subplots(2, 2)
     loss, entropies, rate, last = grid.flat
@@ -36,24 +40,26 @@ def draw_course(
         axes.axhline(
             uniform, ls='--', color='gray', lw=1, label='nothing learned (uniform)'
         )
-        axes.legend(fontsize=9)
     _plot(rate, scalars, 'lr', color='C3')
     rate.set(title='Learning rate')
-    if knn:
-        _plot(last, scalars, 'knn/top1', color='C4')
+    if 'knn/top1' in scalars:
+        _plot(last, scalars, 'knn/top1', label='while training', color='C4')
+        for number, (name, value) in enumerate((accuracies or {}).items(), 5):
+            last.axhline(
+                value, ls='--', color=f'C{number}', label=f'{name}: {value:.1f}'
+            )
         last.set(title='k-NN accuracy on the labeled images', ylabel='top-1 (%)')
     else:
-        for number, (key, label) in enumerate(
-            dict(
-                positive_similarity='views of one image',
-                other_similarity='different images',
-            ).items()
-        ):
-            _plot(last, scalars, f'monitor/{key}', label=label, color=f'C{number + 4}')
+        similarities = (
+            ('positive_similarity', 'views of one image', 'C4'),
+            ('other_similarity', 'different images', 'C5'),
+        )
+        for key, label, color in similarities:
+            _plot(last, scalars, f'monitor/{key}', label=label, color=color)
         last.set(title='Similarity of latents', ylabel='cosine')
-        if last.get_legend_handles_labels()[0]:
-            last.legend(fontsize=9)
     for axes in grid.flat:
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize=9)
         axes.set_xlabel('step')
         axes.grid(alpha=0.3)
     save_figure(figure, path)
@@ -69,12 +75,7 @@ def _plot(axes, scalars: Scalars, key: str, **style) -> None:
 def draw_views(
     rows: Sequence[tuple[np.ndarray, Sequence[np.ndarray]]], path: str | Path
 ) -> None:
-    """Draw a row for each image: the image, and its views as the network gets them.
-
-    Args:
-        rows (Sequence): Images and their views, RGB of uint8.
-        path (str | Path): PNG to write.
-    """
+    """Draw a row for each image, RGB of uint8: the image, and its views."""
     columns = [[image, *views] for image, views in rows]
     titles = ['image', *(f'view {k + 1}' for k in range(len(columns[0]) - 1))]
     _draw_grid(columns, titles, path)
@@ -85,12 +86,9 @@ def draw_neighbours(
     similarities: Sequence[Sequence[float]],
     path: str | Path,
 ) -> None:
-    """Draw a row for each image: the image, and its nearest neighbours.
+    """Draw a row for each image, RGB of uint8: the image, and its neighbors.
 
-    Args:
-        rows (Sequence): Image and neighbours, RGB of uint8.
-        similarities (Sequence): Cosine similarity to each neighbour.
-        path (str | Path): PNG to write.
+    ``similarities`` are those of each image to its neighbors, by cosine.
     """
     titles = ['image', *(f'neighbor {k + 1}' for k in range(len(rows[0]) - 1))]
     labels = [['', *(f'{value:.2f}' for value in row)] for row in similarities]

@@ -21,14 +21,10 @@ COLUMNS = 6  # frames of a video at most
 def draw_strips(
     videos: Sequence[Video], folder: str | Path, path: str | Path, title: str
 ) -> None:
-    """Draw evenly spaced frames of videos under the masks of a folder.
+    """Draw evenly spaced frames of videos, one row each, under the masks of a folder.
 
-    Args:
-        videos (Sequence[Video]): Videos to draw, one row each. A white line outlines
-            the annotation of a frame that has one.
-        folder (str | Path): Folder of the masks, ``<sequence>/00000.png`` and so on.
-        path (str | Path): PNG to write.
-        title (str): Title of the figure.
+    The masks are ``<sequence>/00000.png`` and so on. A white line outlines the
+    annotation of a frame that has one.
     """
     if not videos:
         raise InputError('There are no videos to draw.')

@@ -11,12 +11,12 @@ import tifffile
 import torch
 from mmengine.config import Config
 
+from benchmarks.band_world import BANDS, CLASSES, draw_band_image, make_band_world
 from mmbam.checkpoints import load_training_checkpoint
-from mmbam.demo.world.bands import BANDS, CLASSES, draw_band_image, make_band_world
 from mmbam.engine.launch import build_runner, load_config
 from tests.helpers.run import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group('bands')]
+pytestmark = pytest.mark.slow
 EPOCHS = 10
 TINY = ROOT / 'configs/tiny'
 

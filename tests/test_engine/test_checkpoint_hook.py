@@ -65,6 +65,15 @@ def test_checkpoints_by_time(tmp_path, blobs):
         make(blobs, tmp_path / 'c', minutes=0)
 
 
+def test_a_step_that_is_not_complete_is_not_saved(tmp_path, blobs):
+    """Its gradients would be lost."""
+    watch = Watch()
+    runner = make(blobs, tmp_path, watch, minutes=1e-9)
+    runner.optim_wrapper['accumulative_counts'] = 2
+    runner.train()
+    assert watch.seen[:3] == [[], ['autosave_iter_2'], ['autosave_iter_2']]
+
+
 def test_an_old_checkpoint_goes_when_the_new_one_is_in_place(
     tmp_path, blobs, monkeypatch
 ):
@@ -140,9 +149,9 @@ class Numbers(torch.utils.data.Dataset):
 def test_a_million_samples_are_left_out_unread_in_seconds():
     data = Numbers(1_000_100)
     loader = torch.utils.data.DataLoader(data, batch_size=4)
-    began = time.perf_counter()
+    began = time.process_time()
     batches = list(start_loader(loader, 250_000))
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert data.read == list(range(1_000_000, 1_000_100))
     assert torch.cat(batches).tolist() == data.read
     # The next epoch is whole.

@@ -72,6 +72,18 @@ def test_accuracy_that_fell_and_short_logs_are_noted(tmp_path):
     assert short[0].level == NOTE and '3 logged values' in short[0].text
 
 
+def test_a_loss_above_that_of_a_network_that_knows_nothing_is_noted(tmp_path):
+    def above(i):
+        return {'monitor/uniform_entropy': 3.0}  # the loss ends at 3.125
+
+    first, *others = check_run(write(tmp_path / 'above', above))
+    assert first.level == NOTE and 'not below 3.000' in first.text
+    assert 'More epochs' in first.help
+    assert all(one.level == OK for one in others)
+    below = write(tmp_path / 'below', lambda i: {'monitor/uniform_entropy': 3.2})
+    assert check_run(below)[0].level == OK
+
+
 @pytest.mark.parametrize(
     'loading, step, level, words',
     [

@@ -20,8 +20,12 @@ from skimage import data
 from torch import nn
 
 from mmbam.engine.hooks import MonitorHook
-from mmbam.engine.hooks.collapse import CollapseAlarm, Signs, find_sign
-from mmbam.engine.hooks.healthy import HealthyCheckpoint
+from mmbam.engine.hooks.collapse import (
+    CollapseAlarm,
+    HealthyCheckpoint,
+    Signs,
+    find_sign,
+)
 from mmbam.engine.hooks.monitor_hook import TrainingCollapsed
 from mmbam.engine.hooks.signs import uniform_entropies
 from mmbam.evaluation import pair_similarities, rankme
@@ -167,6 +171,7 @@ def test_the_signs_are_those_of_the_latents_and_gradients(tmp_path):
         zip(('positive_similarity', 'other_similarity'), pair_similarities(z)),
         rankme=rankme(z[0]),
         backbone_rankme=rankme(seen['h'][:32]),
+        uniform_entropy=math.log(2 * 31),  # the other images, in two views
     )
     for name, value in expected.items():
         logged = runner.message_hub.get_scalar(f'train/monitor/{name}').current()
@@ -481,6 +486,7 @@ def monitored(sizes, call=None, loss_module=None):
     outputs = dict(loss=loss, **model.head.loss_module.stats)
     hook.after_train_iter(runner, 0, outputs=outputs)
     names = ('rankme', 'backbone_rankme', 'positive_similarity', 'other_similarity')
+    names += ('uniform_entropy',) if loss_module is None else ()
     names = [f'monitor/{name}' for name in names] + ['grad_norm']
     logged = {
         name: runner.message_hub.get_scalar(f'train/{name}').current() for name in names

@@ -7,6 +7,8 @@ import pytest
 import torch
 from mmengine.runner import Runner
 
+from mmbam.datasets.folder import dataset_of
+from mmbam.datasets.shards.pack import pack_images
 from mmbam.engine import run_page
 from mmbam.engine.hooks import PageHook
 from tests.helpers.folders import write_photos
@@ -90,6 +92,16 @@ def test_the_page_has_curves_neighbours_views_and_crops(photos, tmp_path):
     assert page.count('<img') == 4
     assert 'The run is complete: 6 of 6 steps' in page
     assert 'could not be drawn' not in page and 'None so far.' in page
+
+
+def test_images_of_shards_are_shown(photos, tmp_path):
+    pack_images(photos, tmp_path / 'shards', workers=1)
+    runner = build(photos, tmp_path / 'run')
+    dataset = runner._train_dataloader['dataset']
+    dataset.update(dataset_of(tmp_path / 'shards'), with_label=False)
+    runner.train()
+    page = (tmp_path / 'run/index.html').read_text(encoding='utf-8')
+    assert page.count('<img') == 4 and '12, in ' in page
 
 
 def test_a_first_page_is_there_before_the_first_step(photos, tmp_path):

@@ -11,7 +11,7 @@ import torch
 from mmengine.runner import IterBasedTrainLoop
 
 from mmbam.engine.hooks import ProgressHook
-from mmbam.engine.hooks.health import Health
+from mmbam.engine.hooks.signs import Health
 
 
 def run(hook, iters=10, epochs=2, loop=None):

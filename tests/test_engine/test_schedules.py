@@ -36,6 +36,30 @@ def test_warm_up_and_end_keep_their_shares(key, epochs, expected):
     assert 'made for 300 epochs' in said and f'{expected[0][1]}' in said
 
 
+STEPS = """
+train_cfg = dict(type='mmbam.EpochLoop', max_epochs=10)
+param_scheduler = [
+    dict(type='LinearLR', by_epoch=False, begin=0, end=8),
+    dict(type='CosineAnnealingLR', by_epoch=False, begin=8, end={end}),
+]
+"""
+
+
+@pytest.mark.parametrize(
+    'end, expected, words',
+    [
+        (80, [(0, 4), (4, 40)], 'shares of 5, by step: LinearLR 0 to 4'),
+        (81, [(0, 8), (8, 81)], None),  # no whole number of steps in an epoch
+    ],
+)
+def test_a_config_of_mmbam_pretrain_is_in_steps(tmp_path, end, expected, words):
+    path = tmp_path / 'config.py'
+    path.write_text(STEPS.replace('{end}', str(end)))
+    cfg, said = rescaled({'train_cfg.max_epochs': 5}, path)
+    assert spans(cfg) == expected
+    assert words in said if words else said is None
+
+
 @pytest.mark.parametrize(
     'options',
     [

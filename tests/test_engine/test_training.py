@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -89,6 +90,7 @@ def test_a_run_stopped_and_resumed_equals_one_that_never_stopped(world, tmp_path
         assert not different
 
 
+@pytest.mark.slow
 def test_dist_train_runs_on_two_processes(world, tmp_path):
     arguments = [f'{key}={value}' for key, value in options(world, 1).items()]
     done = subprocess.run(
@@ -103,6 +105,9 @@ def test_dist_train_runs_on_two_processes(world, tmp_path):
     (log,) = tmp_path.glob('*/vis_data/scalars.json')
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert any('knn/top1' in entry for entry in entries)
-    assert any({'loss', 'entropy_a', 'entropy_b'} <= set(entry) for entry in entries)
+    steps = [entry for entry in entries if 'entropy_b' in entry]
+    assert steps and all({'loss', 'entropy_a'} <= set(step) for step in steps)
+    assert all(0 < step['entropy_b'] < math.log(96) for step in steps)
     checkpoint = load_training_checkpoint(tmp_path / 'epoch_1.pth')
     assert checkpoint['meta']['iter'] == 2  # 96 images in batches of 2 x 24
+    assert any(name.startswith('teacher.') for name in checkpoint['state_dict'])

@@ -123,13 +123,13 @@ def test_the_second_pass_draws_the_same_random_numbers():
 
 
 def test_half_precision_adds_the_gradients_of_micro_batches_in_full():
-    views = make_views(n=24)
+    views = make_views(n=48)  # enough to show what is added coarsely
     expected = gradients(build(teacher=EMA), views)
     with torch.autocast('cpu', dtype=torch.bfloat16):
         whole = difference(gradients(build(teacher=EMA), views), expected)
         ours = difference(gradients(build(1, teacher=EMA), views), expected)
     assert whole < 0.1  # of bfloat16 itself
-    assert ours < 1.2 * whole
+    assert ours < 1.1 * whole  # 1.26 if a shared copy adds them in bfloat16
 
 
 def train(

@@ -114,17 +114,21 @@ def test_trained_weights_get_a_tenth_of_the_rate_and_early_boxes(tmp_path):
     (tmp_path / 'w.pth').write_bytes(b'')
     first, again = (
         recipe(side=100, **kwargs).config
-        for kwargs in ({}, dict(init=str(tmp_path / 'w.pth')))
+        for kwargs in ({}, dict(init=str(tmp_path / 'w.pth'), prefix='encoder'))
     )
     rates = [cfg.optim_wrapper.optimizer.lr for cfg in (first, again)]
     assert rates[1] == pytest.approx(rates[0] / 10)
     assert hooks(again)['LocalizeHook'].start_epoch == 0
-    assert hooks(again)['PretrainedBackboneHook'].checkpoint == str(tmp_path / 'w.pth')
+    start = hooks(again)['PretrainedBackboneHook']
+    assert (start.checkpoint, start.prefix) == (str(tmp_path / 'w.pth'), 'encoder')
 
 
 def test_the_latents_are_as_wide_as_a_frozen_teacher(tmp_path):
     (tmp_path / 'w.pth').write_bytes(b'')
-    cfg = recipe(teacher='vit-ti16', teacher_checkpoint=str(tmp_path / 'w.pth')).config
+    checkpoint = str(tmp_path / 'w.pth')
+    cfg, rows = recipe(teacher='vit-ti16', teacher_checkpoint=checkpoint)
+    why = {what: why for what, _, why in rows}
+    assert 'no batch norm' in why['projector'] and 'batch norm' not in why['recipe']
     assert cfg.model.neck.out_channels == 192
     assert cfg.model.teacher.type == 'mmbam.FrozenTeacher'
     # A multiple of the teacher's patches, at least four of them.

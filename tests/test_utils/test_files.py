@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import resource
 from contextlib import contextmanager
 
@@ -10,7 +11,7 @@ import torch
 from matplotlib.figure import Figure
 
 from mmbam.utils.errors import ExpectedError, InputError
-from mmbam.utils.files import require_writable, save_tensors, write_text
+from mmbam.utils.files import locked, require_writable, save_tensors, write_text
 from mmbam.visualization.figures import save_figure
 
 LIMIT = 2000
@@ -69,3 +70,19 @@ def test_an_error_of_the_writer_passes_unchanged(tmp_path):
     with pytest.raises(AttributeError):  # a bug
         save_tensors(lambda: 0, tmp_path / 'out')
     assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(tmp_path, monkeypatch):
+    """Else a third process could lock a new file of this name at the same time."""
+    path, real, calls = tmp_path / 'lock', fcntl.lockf, []
+
+    def lockf(file, how):
+        real(file, how)
+        calls.append(how)
+        if len(calls) == 1:  # the process that had it before leaves
+            path.unlink()
+
+    monkeypatch.setattr('mmbam.utils.files.fcntl.lockf', lockf)
+    with locked(path) as alone:
+        assert alone and path.exists() and len(calls) == 2
+    assert not path.exists()

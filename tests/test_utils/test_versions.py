@@ -6,6 +6,7 @@ import subprocess
 import sys
 import types
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +111,16 @@ def test_names_what_is_missing(install, name):
         versions.require_core()
 
 
+def test_names_all_that_does_not_fit_at_once(install):
+    install({'torch': '2.1.2', 'torchvision': '0.16.2', 'mmpretrain': '1.1.1'})
+    with pytest.raises(ImportError) as error:
+        versions.require_core()
+    first, second, third = str(error.value).splitlines()
+    assert first.endswith('but mmengine is missing.')
+    assert second.endswith('but mmcv is missing.')
+    assert third.endswith('but mmpretrain 1.1.1 is installed.')
+
+
 @pytest.mark.parametrize('found', [{}, {'mmcv': '2.1.0', 'mmcv-lite': '2.1.0'}])
 def test_asks_the_module_where_metadata_is_ambiguous(install, found):
     """A checkout on the path has no metadata; mmcv over mmcv-lite has it twice."""
@@ -156,3 +167,20 @@ def test_import_is_refused_and_cheap():
     sentence, imported = done.stdout.splitlines()
     assert sentence.endswith('mmpretrain 0.1 is installed.')
     assert imported == '[]'
+
+
+def test_the_command_says_without_a_traceback_what_to_install():
+    program = (
+        'import sys, importlib.metadata as m; real = m.version\n'
+        "fake = lambda n: '0.1' if real(n) and n.endswith('mmpretrain') else real(n)\n"
+        'm.version = fake\n'
+        "sys.argv = ['/usr/bin/mmbam', 'doctor']\n"
+        'from mmbam.cli.main import main\n'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', program], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and done.stdout == ''
+    sentence, where = done.stderr.splitlines()
+    assert sentence.endswith('mmpretrain 0.1 is installed.')
+    assert Path(where.removeprefix('How to install them: ')).is_file()

@@ -8,8 +8,8 @@ from mmpretrain.models.backbones import ResNet
 from mmpretrain.registry import MODELS
 from torch import nn
 
+from mmbam.datasets.decoding import read_image
 from mmbam.datasets.finding import find_images
-from mmbam.datasets.images import read_image
 from mmbam.models import attention_maps
 from mmbam.utils.errors import InputError
 from mmbam.visualization.attention import draw_attention, look

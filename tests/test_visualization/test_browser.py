@@ -14,8 +14,8 @@ from mmbam.demo.report import report_sections
 from mmbam.demo.run import MEASURES, introduce
 from mmbam.utils.files import save_tensors
 from mmbam.visualization.cluster_curves import draw_clustering
-from mmbam.visualization.curves import draw_curves
 from mmbam.visualization.page import Section, Table, write_page
+from mmbam.visualization.run_pictures import draw_course
 from tests.helpers.browser import complaints_about, needs_chromium
 from tests.helpers.folders import make_folders
 
@@ -83,7 +83,7 @@ def test_the_page_of_the_demo_fits(tmp_path):
     steps = list(range(0, 500, 5))
     values = np.linspace(6, 5, 100).tolist()
     course = {key: (steps, values) for key in ('loss', 'entropy_a', 'entropy_b')}
-    draw_curves(course, tmp_path / 'curves.png', {'raw pixels': 18.9})
+    draw_course(course, tmp_path / 'curves.png', accuracies={'raw pixels': 18.9})
     clusters = {name: of_network['clustering'] for name, of_network in scores.items()}
     draw_clustering(clusters, tmp_path / 'clustering.png')
     wide = np.zeros((300, 2000, 3), np.uint8)

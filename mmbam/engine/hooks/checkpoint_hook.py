@@ -160,11 +160,7 @@ class CheckpointHook(hooks.CheckpointHook):
 
 
 class _LateRemoval:
-    """A file backend that removes a file when told that its successor is in place.
-
-    Args:
-        backend (Any): mmengine's backend, whose attributes this one has, too.
-    """
+    """A file backend that removes a file when told that its successor is in place."""
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend

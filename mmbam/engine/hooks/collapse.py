@@ -1,9 +1,15 @@
-"""When a run is dead, and what to say about it."""
+"""When a run is dead, what to say about it, and the last checkpoint before."""
 
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
+
+from mmengine.dist import is_main_process
+from mmengine.runner import Runner
 
 # Iterations between looks at the signs, and iterations that a sign must last.
 LOOK_EVERY = 10
@@ -82,15 +88,7 @@ class CollapseAlarm:
         self._next = PATIENCE
 
     def check(self, iteration: int, signs: Signs) -> bool:
-        """Look at the signs of one iteration.
-
-        Args:
-            iteration (int): Its number.
-            signs (Signs): What it shows.
-
-        Returns:
-            bool: Whether it is time for an alarm, the first or a repeated one.
-        """
+        """Look at an iteration's signs; tell whether an alarm is due."""
         found = find_sign(signs)
         if found is None or self.sign is None:
             self.since, self._next = iteration, PATIENCE
@@ -106,13 +104,7 @@ class CollapseAlarm:
         return self.lasted >= self.stop_after
 
     def describe(self, tau_b: float | None, lr: float, images: int) -> str:
-        """Say which sign is there, since when, and what usually helps.
-
-        Args:
-            tau_b (float, optional): Temperature of the targets; None if there is none.
-            lr (float): The current learning rate.
-            images (int): Number of images in the batch of all ranks.
-        """
+        """Say which sign is there, since when, and what usually helps."""
         assert self.sign is not None
         helps = [
             f'a lower learning rate (now {lr:.3g}) or a longer warm-up',
@@ -133,14 +125,9 @@ class CollapseAlarm:
 def health(signs: Signs, lead: float) -> str:
     """Say in words what the curves of a run mean at the moment.
 
-    Args:
-        signs (Signs): The health signs.
-        lead (float): Nats by which the loss is below that of an A that says the same
-            of all images.
-
-    Returns:
-        str: ``'healthy'``; ``'not learning yet'``, as at the start of every run; or
-        ``'no signal'``, which raises the alarm if it lasts.
+    ``lead`` is the nats by which the loss is below that of an A that says the same of
+    all images. The run is ``'healthy'``; ``'not learning yet'``, as at the start of
+    every run; or has ``'no signal'``, which raises the alarm if it lasts.
     """
     if find_sign(signs) is not None:
         return 'no signal'
@@ -165,3 +152,42 @@ def find_sign(signs: Signs) -> str | None:
     if other > CONSTANT:
         return 'constant'
     return 'alike' if positive - other < ALIKE else None
+
+
+class HealthyCheckpoint:
+    """Knows the last checkpoint that was saved while all was well, and keeps it.
+
+    Keeping means a second name, ``healthy_*.pth``, in the same folder: a hard link,
+    which takes no space, or a copy where there are none.
+    """
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self.kept: Path | None = None
+
+    def note(self, runner: Runner) -> None:
+        """All is well: what has been saved until now is healthy."""
+        last = runner.message_hub.get_info('last_ckpt', None)
+        if last and Path(last).is_file():
+            self.path = Path(last)
+        if self.kept is not None:
+            if is_main_process():
+                self.kept.unlink(missing_ok=True)
+            self.kept = None
+
+    def keep(self) -> None:
+        """Something is wrong: give the last healthy checkpoint its second name."""
+        if self.kept is not None or self.path is None or not self.path.is_file():
+            return
+        self.kept = self.path.with_name(f'healthy_{self.path.name}')
+        if is_main_process() and not self.kept.exists():
+            try:
+                os.link(self.path, self.kept)
+            except OSError:
+                shutil.copyfile(self.path, self.kept)
+
+    def describe(self) -> str:
+        """A sentence that names it."""
+        if self.kept is None:
+            return 'No checkpoint was saved while the run was healthy.'
+        return f'The last healthy checkpoint is {self.kept}.'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from mmengine.hooks import Hook
@@ -19,6 +20,7 @@ from mmbam.utils.random import preserved_randomness
 
 
 @HOOKS.register_module()
+@dataclass(eq=False)
 class KNNHook(Hook):
     """Classify a labeled test set by its nearest training features every N epochs.
 
@@ -46,47 +48,39 @@ class KNNHook(Hook):
             Defaults to 0.
     """
 
-    def __init__(
-        self,
-        train_dataset: dict | Dataset,
-        test_dataset: dict | Dataset,
-        interval: int = 10,
-        fraction: float = 0.1,
-        k: int = 20,
-        temperature: float = 0.07,
-        network: str = 'student',
-        batch_size: int = 64,
-        num_workers: int = 2,
-        seed: int = 0,
-        of: str | None = None,
-    ) -> None:
-        if of is not None:
-            raise InputError(f'KNNHook: of is now called network, got of={of!r}.')
-        if interval < 1 or k < 1:
+    train_dataset: dict | Dataset
+    test_dataset: dict | Dataset
+    interval: int = 10
+    fraction: float = 0.1
+    k: int = 20
+    temperature: float = 0.07
+    network: str = 'student'
+    batch_size: int = 64
+    num_workers: int = 2
+    seed: int = 0
+    of: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.of is not None:
+            raise InputError(f'KNNHook: of is now called network, got of={self.of!r}.')
+        if self.interval < 1 or self.k < 1:
             raise InputError(
                 'KNNHook: interval and k must be at least 1, got '
-                f'interval={interval} and k={k}.'
+                f'interval={self.interval} and k={self.k}.'
             )
-        if not 0 < fraction <= 1:
-            raise InputError(f'KNNHook: fraction must be in (0, 1], got {fraction}.')
-        if not 0 < temperature < math.inf:
+        if not 0 < self.fraction <= 1:
             raise InputError(
-                f'KNNHook: temperature must be above 0, got {temperature}.'
+                f'KNNHook: fraction must be in (0, 1], got {self.fraction}.'
             )
-        if network not in ('student', 'teacher'):
+        if not 0 < self.temperature < math.inf:
             raise InputError(
-                f"KNNHook: network must be 'student' or 'teacher', got {network!r}."
+                f'KNNHook: temperature must be above 0, got {self.temperature}.'
             )
-        self.train_dataset = train_dataset
-        self.test_dataset = test_dataset
-        self.interval = interval
-        self.fraction = fraction
-        self.k = k
-        self.temperature = temperature
-        self.network = network
-        self.batch_size = batch_size
-        self.num_workers = num_workers
-        self.seed = seed
+        if self.network not in ('student', 'teacher'):
+            raise InputError(
+                "KNNHook: network must be 'student' or 'teacher', got "
+                f'{self.network!r}.'
+            )
 
     def before_train(self, runner: Runner) -> None:
         """Build the loaders, so that wrong data sets fail before the first epoch."""

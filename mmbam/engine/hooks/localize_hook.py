@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import torch
 from mmengine.hooks import Hook
 from mmengine.runner import IterBasedTrainLoop, Runner
-from torch import nn
 
 from mmbam.datasets.boxes import BoxTable
 from mmbam.datasets.leaves import hand_to_transforms, leaf_datasets
@@ -22,6 +22,7 @@ KEY = 'mmbam_boxes'
 
 
 @HOOKS.register_module()
+@dataclass(eq=False)
 class LocalizeHook(Hook):
     """Localize the training set every few epochs, for ContrastiveCrop.
 
@@ -44,40 +45,30 @@ class LocalizeHook(Hook):
             inside the box. Defaults to 0.1, as in ContrastiveCrop.
     """
 
-    def __init__(
-        self,
-        start_epoch: int = 40,
-        interval: int = 20,
-        image_size: int = 224,
-        batch_size: int = 256,
-        num_workers: int | None = None,
-        threshold: float = 0.1,
-    ) -> None:
-        lowest = dict(start_epoch=0, interval=1, image_size=1, batch_size=1)
-        given = dict(
-            start_epoch=start_epoch,
-            interval=interval,
-            image_size=image_size,
-            batch_size=batch_size,
+    start_epoch: int = 40
+    interval: int = 20
+    image_size: int = 224
+    batch_size: int = 256
+    num_workers: int | None = None
+    threshold: float = 0.1
+
+    def __post_init__(self) -> None:
+        lowest = dict(
+            start_epoch=0, interval=1, image_size=1, batch_size=1, num_workers=0
         )
-        if num_workers is not None:
-            lowest['num_workers'], given['num_workers'] = 0, num_workers
-        for name, value in given.items():
-            if not isinstance(value, int) or value < lowest[name]:
+        for name, least in lowest.items():
+            value = getattr(self, name)
+            if name == 'num_workers' and value is None:
+                continue
+            if not isinstance(value, int) or value < least:
                 raise InputError(
-                    f'LocalizeHook: {name} must be an integer of at least '
-                    f'{lowest[name]}, got {value!r}.'
+                    f'LocalizeHook: {name} must be an integer of at least {least}, '
+                    f'got {value!r}.'
                 )
-        if not 0 <= threshold < 1:
+        if not 0 <= self.threshold < 1:
             raise InputError(
-                f'LocalizeHook: threshold must be in [0, 1), got {threshold}.'
+                f'LocalizeHook: threshold must be in [0, 1), got {self.threshold}.'
             )
-        self.start_epoch = start_epoch
-        self.interval = interval
-        self.image_size = image_size
-        self.batch_size = batch_size
-        self.num_workers = num_workers
-        self.threshold = threshold
         self._loaded: dict | None = None
         self._localized = False
 
@@ -142,13 +133,21 @@ class LocalizeHook(Hook):
 
     def _localize(self, runner: Runner) -> None:
         model = unwrap(runner.model)
+        backbone = getattr(model, 'target_backbone', None)
+        if backbone is None:
+            backbone = getattr(model, 'backbone', None)
+        if backbone is None:
+            raise InputError(
+                f'LocalizeHook needs a model with a `backbone`, which '
+                f'{type(model).__name__} does not have.'
+            )
         loader = runner.train_dataloader
         workers = self.num_workers
         if workers is None:
             workers = loader.num_workers
         began = time.perf_counter()
         boxes, failed, messages = localize(
-            _backbone(model),
+            backbone,
             model.data_preprocessor,
             self._images,
             batch_size=self.batch_size,
@@ -167,15 +166,3 @@ class LocalizeHook(Hook):
             f'boxes cover {100 * area:.1f} % of an image on average, {failed} images '
             'could not be read.'
         )
-
-
-def _backbone(model: nn.Module) -> nn.Module:
-    backbone = getattr(model, 'target_backbone', None)
-    if backbone is None:
-        backbone = getattr(model, 'backbone', None)
-    if backbone is None:
-        raise InputError(
-            f'LocalizeHook needs a model with a `backbone`, which '
-            f'{type(model).__name__} does not have.'
-        )
-    return backbone

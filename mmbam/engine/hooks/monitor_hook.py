@@ -11,15 +11,14 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from mmbam.evaluation.similarity import pair_similarities
+from mmbam.evaluation.unlabeled import pair_similarities
 from mmbam.models.teacher import FrozenTeacher
 from mmbam.registry import HOOKS
 from mmbam.utils.errors import ExpectedError, InputError
 from mmbam.utils.model import unwrap
 
-from .collapse import LOOK_EVERY, CollapseAlarm, Signs
-from .healthy import HealthyCheckpoint
-from .signs import effective_rank, over_ranks, uniform_entropies
+from .collapse import LOOK_EVERY, CollapseAlarm, HealthyCheckpoint, Signs
+from .signs import effective_rank, entropy_signs, over_ranks, uniform_entropies
 
 # Entry of the message hub that lists dict(iter, message); it survives a resume.
 ALARMS = 'mmbam_alarms'
@@ -43,6 +42,7 @@ class MonitorHook(Hook):
       batch norm spreads out;
     - ``monitor/positive_similarity`` and ``monitor/other_similarity``: mean cosine
       similarity of two views of one image, and of different images;
+    - ``monitor/uniform_entropy``: entropy of A, and loss, if it knows nothing (BAM);
     - ``grad_norm``: norm of all gradients before clipping.
 
     All are of the batch of all ranks.
@@ -143,9 +143,12 @@ class MonitorHook(Hook):
         self._refuse(runner, 'The loss is not finite', self._bad_losses, LOOK_EVERY)
         if self._own_targets and entropies is not None:
             loss_module = self._loss_module(unwrap(runner.model))
-            uniform_a, uniform_b = uniform_entropies(loss_module, images)
-            a, b = entropies
-            self._judge(runner, Signs(uniform_a - a, uniform_b - b, a - b), images)
+            if latents is not None:
+                name = 'train/monitor/uniform_entropy'
+                value = uniform_entropies(loss_module, images)[0]
+                runner.message_hub.update_scalar(name, value)
+            signs = entropy_signs(loss_module, images, *entropies)
+            self._judge(runner, signs, images)
         elif latents is not None and not warming_up:
             self._judge(runner, Signs(positive=positive, other=other), images)
 

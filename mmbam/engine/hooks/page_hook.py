@@ -14,7 +14,7 @@ from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
 from mmbam.utils.random import preserved_randomness
 
-from .health import MEANINGS, run_health
+from .signs import MEANINGS, run_health
 
 PAGE = 'index.html'
 #: A page may take this share of the time since the last one; the last is always made.

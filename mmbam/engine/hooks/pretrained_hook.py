@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
@@ -16,6 +17,7 @@ from mmbam.utils.model import unwrap
 
 
 @HOOKS.register_module()
+@dataclass(eq=False)
 class PretrainedBackboneHook(Hook):
     """Load ``model.backbone`` strictly before training begins.
 
@@ -42,27 +44,18 @@ class PretrainedBackboneHook(Hook):
     # Before hooks that look at the weights when training begins.
     priority = 'VERY_HIGH'
 
-    def __init__(
-        self,
-        checkpoint: str | None = None,
-        source: str = 'auto',
-        inflate: str | None = None,
-        prefix: str | None = None,
-    ) -> None:
-        if source not in SOURCES:
-            raise InputError(
-                f'PretrainedBackboneHook: source must be one of {SOURCES}, got '
-                f'{source!r}.'
-            )
-        if inflate not in INFLATE:
-            raise InputError(
-                f'PretrainedBackboneHook: inflate must be one of {INFLATE}, got '
-                f'{inflate!r}.'
-            )
-        self.inflate = inflate
-        self.checkpoint = checkpoint
-        self.source = source
-        self.prefix = prefix
+    checkpoint: str | None = None
+    source: str = 'auto'
+    inflate: str | None = None
+    prefix: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in dict(source=SOURCES, inflate=INFLATE).items():
+            if getattr(self, name) not in known:
+                raise InputError(
+                    f'PretrainedBackboneHook: {name} must be one of {known}, got '
+                    f'{getattr(self, name)!r}.'
+                )
 
     def before_train(self, runner: Runner) -> None:
         """Load the weights, on every rank by itself.

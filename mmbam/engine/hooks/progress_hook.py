@@ -13,7 +13,7 @@ from mmbam.registry import HOOKS
 from mmbam.utils.errors import InputError
 from mmbam.utils.progress import Progress
 
-from .health import run_health
+from .signs import run_health
 
 
 @HOOKS.register_module()

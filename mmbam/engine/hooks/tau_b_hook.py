@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
@@ -11,6 +13,7 @@ from mmbam.utils.model import unwrap
 
 
 @HOOKS.register_module()
+@dataclass(eq=False)
 class TauBHook(Hook):
     """Change ``tau_b`` of the loss linearly over the first epochs.
 
@@ -23,15 +26,15 @@ class TauBHook(Hook):
         epochs (int): Number of epochs until ``end`` is reached. Defaults to 30.
     """
 
-    def __init__(self, start: float, end: float = 0.05, epochs: int = 30) -> None:
-        for name, value in dict(start=start, end=end).items():
+    start: float
+    end: float = 0.05
+    epochs: int = 30
+
+    def __post_init__(self) -> None:
+        for name in ('start', 'end', 'epochs'):
+            value = getattr(self, name)
             if not value > 0:
                 raise InputError(f'TauBHook: {name} must be positive, got {value}.')
-        if not epochs > 0:
-            raise InputError(f'TauBHook: epochs must be positive, got {epochs}.')
-        self.start = start
-        self.end = end
-        self.epochs = epochs
 
     def before_train_epoch(self, runner: Runner) -> None:
         """Set the temperature of the epoch that begins."""

@@ -16,8 +16,6 @@ from collections.abc import Callable
 import torch
 from mmpretrain.models.backbones import ResNet, TIMMBackbone, VisionTransformer
 from mmpretrain.models.utils import MultiheadAttention
-from timm.models.vision_transformer import Attention as TimmAttention
-from timm.models.vision_transformer import VisionTransformer as TimmViT
 from torch import Tensor, nn
 
 from mmbam.utils.errors import InputError
@@ -70,7 +68,7 @@ def embedding_width(backbone: nn.Module, image_size: int) -> int:
 
     Args:
         backbone (nn.Module): Any network that :func:`embedding` takes.
-        image_size (int): Side of the image in pixels.
+        image_size (int): Height and width of the image in pixels.
     """
     images = next(backbone.parameters()).new_zeros(1, 3, image_size, image_size)
     with frozen(backbone):
@@ -154,10 +152,12 @@ def _(backbone: VisionTransformer, images: Tensor) -> Tensor:
 
 @attention_maps.register(TIMMBackbone)
 def _(backbone: TIMMBackbone, images: Tensor) -> Tensor:
+    from timm.models import vision_transformer as timm_vit  # takes a second
+
     network = backbone.timm_model
-    known = isinstance(network, TimmViT) and has_cls_token(network)
+    known = isinstance(network, timm_vit.VisionTransformer) and has_cls_token(network)
     attention = getattr(network.blocks[-1], 'attn', None) if known else None
-    if not isinstance(attention, TimmAttention):
+    if not isinstance(attention, timm_vit.Attention):
         raise _no_attention(network)
     run = functools.partial(run_timm, network)
     return _cls_attention(run, attention, images, network.num_prefix_tokens)

@@ -16,10 +16,6 @@ def checkpoint_blocks(backbone: nn.Module) -> None:
 
     The switches of mmengine and mmpretrain use torch's re-entrant variant, which cannot
     run a block twice in one step of distributed training, once for each size of views.
-
-    Args:
-        backbone (nn.Module): A backbone of timm that supports checkpointing, or any
-            whose :func:`blocks` are known.
     """
     if isinstance(backbone, TIMMBackbone):
         backbone.timm_model.set_grad_checkpointing(True)

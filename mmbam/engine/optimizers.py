@@ -1,14 +1,18 @@
-"""Layer-wise learning-rate decay around a backbone of mmpretrain."""
+"""Learning rates layer by layer, and mixed precision without a GPU."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Callable
 
+import torch
+from mmengine.optim import OptimWrapper
+from mmengine.runner import autocast
 from mmpretrain.engine.optimizers import LearningRateDecayOptimWrapperConstructor
 from torch import nn
 
-from mmbam.registry import OPTIM_WRAPPER_CONSTRUCTORS
+from mmbam.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIM_WRAPPERS
 from mmbam.utils.errors import InputError
 
 
@@ -68,3 +72,25 @@ class LayerDecayOptimWrapperConstructor(LearningRateDecayOptimWrapperConstructor
                 )
             get_layer_depth = partial(backbone.get_layer_depth, prefix='backbone.')
         super().add_params(params, module, prefix, get_layer_depth, **kwargs)
+
+
+@OPTIM_WRAPPERS.register_module()
+class AutocastOptimWrapper(OptimWrapper):
+    """Train in bfloat16 on any device.
+
+    bfloat16 has float32's range of exponents, so no gradient scaler is needed, which is
+    the part of ``AmpOptimWrapper`` that needs a GPU.
+
+    Args:
+        **kwargs: Arguments of :class:`mmengine.optim.OptimWrapper`.
+    """
+
+    @contextmanager
+    def optim_context(self, model: nn.Module):
+        """Cast in the forward pass, besides what the base class does.
+
+        Args:
+            model (nn.Module): The model that is trained.
+        """
+        with super().optim_context(model), autocast(dtype=torch.bfloat16):
+            yield
