@@ -5,14 +5,23 @@ Each verb of the command ``mmbam`` is also a function of this module, as ``mmbam
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from .utils.config_names import know_names
 from .utils.versions import require_core
 from .version import __version__
 
-require_core()
+try:
+    require_core()
+except ImportError as error:
+    if Path(sys.argv[0]).stem != 'mmbam':
+        raise
+    # The command says it without a traceback, whatever its verb.
+    install = Path(__file__).parent / '.mim' / 'docs' / 'usage.md'
+    sys.exit(f'{error}\nHow to install them: {install}')
 know_names()
 
 __all__ = ['__version__']

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import warnings
 
-from mmbam.demo.chain import ChainSettings, run_chain
-
 from .demo import add_demo_arguments
 
 STOPPED = 'Stopped. Run the command again to continue.'
@@ -31,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> list:
+    from mmbam.demo.chain import ChainSettings, run_chain
+
     with warnings.catch_warnings():
         # Of torch and mmdet; a reader here cannot do anything about them.
         warnings.filterwarnings(

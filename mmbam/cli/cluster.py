@@ -6,13 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from mmengine.dist import is_main_process
-
-from mmbam.evaluation import cluster_scores
-from mmbam.utils.files import require_writable, write_text
-from mmbam.utils.tables import print_table
-
-from .common import FrozenFeatures, add_evaluation_arguments
+from .arguments import add_evaluation_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +25,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict:
+    from mmengine.dist import is_main_process
+
+    from mmbam.evaluation import cluster_scores
+    from mmbam.utils.files import require_writable, write_text
+    from mmbam.utils.tables import print_table
+
+    from .common import FrozenFeatures
+
     require_writable(args.out, args.config, args.checkpoint)
-    data = FrozenFeatures(args).of_split('test', args.test)
+    features = FrozenFeatures(args)
+    data = features.of(features.dataset('test', args.test))
     scores = cluster_scores(*data, args.num_classes, args.draws, args.seed)
     if is_main_process():
         rows = [

@@ -1,4 +1,4 @@
-"""What the commands that evaluate a checkpoint have in common."""
+"""What commands have in common: networks, features, configs, how they end."""
 
 from __future__ import annotations
 
@@ -9,48 +9,23 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from mmengine.config import Config
 from mmengine.dist import is_distributed
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from mmbam.checkpoints import use_safe_loading
+from mmbam.engine import launch, torchrun
 from mmbam.evaluation.features import extract_features
-from mmbam.evaluation.frozen import evaluation_dataset
+from mmbam.evaluation.frozen import build_frozen, evaluation_dataset
 from mmbam.evaluation.loaders import build_dataset, build_loader, require_comparable
+from mmbam.utils.config import read_config
 from mmbam.utils.errors import ExpectedError, InputError
 from mmbam.utils.process_group import fails_first, join_group, leave_group, lost_contact
 
-from .devices import add_devices_argument
-from .network import add_network_arguments, load_network
-
-
-def add_evaluation_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that :class:`FrozenFeatures` reads."""
-    add_network_arguments(parser)
-    parser.add_argument(
-        '--size',
-        type=int,
-        help="height and width of the images in pixels; without it, the config's test "
-        'pipeline is used',
-    )
-    parser.add_argument(
-        '--batch-size', type=int, default=64, help='images in a batch of each device'
-    )
-    parser.add_argument(
-        '--num-workers',
-        type=int,
-        default=2,
-        help='processes that load images for each device',
-    )
-    add_devices_argument(parser)
-
 
 class FrozenFeatures:
-    """Features of a checkpoint's backbone, as the arguments of a command ask for them.
-
-    Args:
-        args (argparse.Namespace): Parsed arguments.
-    """
+    """Features of a checkpoint's backbone, as a command's arguments ask for them."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         if args.size is not None and args.size < 1:
@@ -71,23 +46,6 @@ class FrozenFeatures:
         require_comparable(*datasets)
         return datasets
 
-    def of_split(
-        self,
-        split: str,
-        folder: str | None = None,
-        fraction: float = 1.0,
-        gather: bool = True,
-    ) -> tuple[Tensor, Tensor]:
-        """Features and labels of a folder, or of the config's data set.
-
-        Args:
-            split (str): ``'train'`` or ``'test'``.
-            folder (str, optional): See :func:`evaluation_dataset`. Defaults to None.
-            fraction (float): See :func:`build_loader`. Defaults to 1.0.
-            gather (bool): See :func:`extract_features`. Defaults to True.
-        """
-        return self.of(self.dataset(split, folder), fraction, gather)
-
     def of(
         self, dataset: dict | Dataset, fraction: float = 1.0, gather: bool = True
     ) -> tuple[Tensor, Tensor]:
@@ -101,6 +59,24 @@ class FrozenFeatures:
             data_preprocessor=self.preprocessor,
             gather=gather,
         )
+
+
+def load_run_config(args: argparse.Namespace) -> Config:
+    """Read the config of a run and put the command line's values into it.
+
+    ``args.launcher`` becomes that of ``--devices``.
+    """
+    if args.devices is not None:
+        args.launcher = 'pytorch'
+    launch.set_rank(args.launcher, args.local_rank)
+    return launch.load_config(
+        args.config, args.work_dir, args.cfg_options, args.launcher
+    )
+
+
+def needs_processes(args: argparse.Namespace) -> bool:
+    """Whether the arguments ask for processes that are not there yet."""
+    return getattr(args, 'devices', None) is not None and not torchrun.is_inside()
 
 
 def run_command(
@@ -164,3 +140,9 @@ def _is_of_named_file(error: OSError) -> bool:
     # mmengine's errors have the absolute path in their message alone.
     text = os.path.abspath(str(error.filename)) if error.filename else str(error)
     return any(word and os.path.abspath(word) in text for word in words)
+
+
+def load_network(args: argparse.Namespace) -> tuple[Config, nn.Module, nn.Module]:
+    """The config, the frozen backbone, and its preprocessor, as arguments name them."""
+    cfg = read_config(args.config, args.cfg_options)
+    return (cfg, *build_frozen(cfg, args.checkpoint, args.source, args.prefix))

@@ -10,32 +10,24 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mmengine.config import DictAction
-
-from mmbam.comparison import Settings, compare, method_names
-from mmbam.comparison.ablations import (
-    ablation_table,
-    ablations,
-    write_ablations,
-)
-from mmbam.comparison.compare import RESULTS
-from mmbam.comparison.report import (
-    cost_table,
-    failures,
-    own_table,
-    quality_table,
-    write_report,
-)
 from mmbam.utils.errors import InputError
-from mmbam.utils.tables import print_table
-from mmbam.visualization.page import Cell, Table
+
+from .arguments import Options
+
+if TYPE_CHECKING:
+    from mmbam.visualization.page import Table
 
 STOPPED = 'Stopped. Run the command again to continue.'
+# As in mmbam.comparison, which takes seconds to import.
+CONFIGS = Path(__file__).parents[1] / '.mim' / 'configs' / 'compare'
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = f'Methods: {", ".join(method_names())}.'
+    parser.epilog = (
+        f'Methods: {", ".join(sorted(p.stem for p in CONFIGS.glob("*.py")))}.'
+    )
     parser.add_argument(
         'data',
         help='folder of class folders, or with train and val folders of them; with '
@@ -88,10 +80,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--workers', type=int, default=1, help='processes that load images'
     )
+    parser.add_argument('--amp', action='store_true', help='train in mixed precision')
+    parser.add_argument(
+        '--keep',
+        action='store_true',
+        help='keep about as many checkpoints as evaluations, for mmbam judge',
+    )
     parser.add_argument(
         '--set',
         nargs='+',
-        action=DictAction,
+        action=Options,
         default={},
         metavar='METHOD.KEY=VALUE',
         help='change the config of one method, as bam.model.head.loss.tau_b=0.03',
@@ -103,6 +101,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def options_of(changes: dict, methods: list[str]) -> dict[str, dict]:
     """Sort changes by method."""
+    from mmbam.comparison import method_names
+
     names = [*method_names(), *(Path(m).stem for m in methods if m.endswith('.py'))]
     options: dict[str, dict] = {}
     for key, value in changes.items():
@@ -118,26 +118,34 @@ def options_of(changes: dict, methods: list[str]) -> dict[str, dict]:
 
 def show(title: str, table: Table) -> None:
     """Print a table of the page in the terminal."""
-    print_table(
-        title,
-        table.header,
-        [[_with_spread(cell) for cell in row] for row in table.rows],
-    )
+    from mmbam.utils.tables import print_table
 
-
-def _with_spread(cell: Cell) -> object:
-    return f'{cell[0]:.1f} ± {cell[1]:.1f}' if isinstance(cell, tuple) else cell
+    rows = [[table.show(cell) for cell in row] for row in table.rows]
+    print_table(title, table.header, rows)
 
 
 def run(args: argparse.Namespace) -> dict:
+    from mmbam.comparison import Settings, compare
+    from mmbam.comparison.ablations import ablation_table, ablations, write_ablations
+    from mmbam.comparison.compare import RESULTS
+    from mmbam.comparison.report import (
+        cost_table,
+        failures,
+        own_table,
+        quality_table,
+        write_report,
+    )
+    from mmbam.utils.logs import only_warnings
+
     given = dict(vars(args))
     out, methods, seeds = (given.pop(name) for name in ('out', 'methods', 'seeds'))
     table1 = given.pop('ablations')
     methods = ablations() if table1 else methods
     options = options_of(given.pop('set'), methods)
     settings = Settings(options=options, **given)
-    results = compare(settings, methods, seeds, out)
-    path = write_report(results, out)
+    with only_warnings():  # all of it builds the same data sets many times
+        results = compare(settings, methods, seeds, out)
+        path = write_report(results, out)
     print('Shared by all:', *results['shared'], sep='\n  ')
     show('Not shared', own_table(results))
     show('Quality', quality_table(results))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from mmbam.checkpoints import convert_checkpoint
-from mmbam.checkpoints.conversion import FORMATS
-from mmbam.checkpoints.selection import SOURCES
+from .arguments import add_source_arguments
+
+#: Those of mmbam.checkpoints.conversion, which takes seconds to import.
+FORMATS = ('mmpretrain', 'timm', 'release')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,12 +16,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--to', choices=FORMATS, required=True, help='library whose names to write'
     )
-    parser.add_argument(
-        '--source', choices=SOURCES, default='auto', help='network to take'
-    )
+    add_source_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> str:
-    weights = convert_checkpoint(args.checkpoint, args.out, args.to, args.source)
+    from mmbam.checkpoints import convert_checkpoint
+
+    weights = convert_checkpoint(
+        args.checkpoint, args.out, args.to, args.source, args.prefix
+    )
     print(f'Wrote {len(weights)} weights to {args.out}.')
     return args.out

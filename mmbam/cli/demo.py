@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from mmbam.demo.run import DemoSettings, run_demo
-
 from .world import add_counts
 
 STOPPED = 'Stopped. Run the command again to start over.'
@@ -32,4 +30,6 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict:
+    from mmbam.demo.run import DemoSettings, run_demo
+
     return run_demo(DemoSettings(**vars(args)))

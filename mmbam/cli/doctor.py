@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from mmbam.engine.diagnosis import check_run
-from mmbam.engine.doctor import (
-    PROBLEM,
-    Finding,
-    check_data,
-    check_devices,
-    check_versions,
-)
+from .arguments import add_options_argument
 
-from .network import add_options_argument
+if TYPE_CHECKING:
+    from mmbam.engine.doctor import Finding
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, list[dict]]:
+    from mmbam.engine.diagnosis import check_run
+    from mmbam.engine.doctor import (
+        PROBLEM,
+        check_data,
+        check_devices,
+        check_versions,
+    )
+
     found = {'Packages': check_versions(), 'Devices': check_devices()}
     if args.run is not None:
         found['Curves'] = check_run(args.run)

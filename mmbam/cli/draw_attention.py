@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mmbam.datasets.finding import find_images
 from mmbam.utils.errors import InputError
-from mmbam.visualization.attention import Gaze, draw_attention, look
-from mmbam.visualization.bands import image_reader
 
-from .network import add_network_arguments, load_network
+from .arguments import add_bands_argument, add_network_arguments
+
+if TYPE_CHECKING:
+    from mmbam.visualization.attention import Gaze
 
 IN_ONE_PICTURE = 8
 
@@ -40,12 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='number of images to draw; without it, all in a folder and '
         f'{IN_ONE_PICTURE} in one picture',
     )
-    parser.add_argument(
-        '--bands',
-        type=int,
-        nargs=3,
-        help='bands to show as red, green and blue, from 0 (default: first three)',
-    )
+    add_bands_argument(parser)
 
 
 def title_of(gaze: Gaze, checkpoint: str) -> str:
@@ -55,6 +51,12 @@ def title_of(gaze: Gaze, checkpoint: str) -> str:
 
 
 def run(args: argparse.Namespace) -> list[Path]:
+    from mmbam.datasets.finding import find_images
+    from mmbam.visualization.attention import draw_attention, look
+    from mmbam.visualization.bands import image_reader
+
+    from .common import load_network
+
     if args.num is not None and args.num < 1:
         raise InputError(f'--num must be at least 1, but got {args.num}.')
     files = find_images(args.images)

@@ -9,7 +9,6 @@ import argparse
 from pathlib import Path
 
 from mmbam.utils.errors import InputError
-from mmbam.visualization.cluster_curves import draw_clustering, read_scores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Path:
+    from mmbam.visualization.cluster_curves import draw_clustering, read_scores
+
     scores = {}
     for given in args.scores:
         name, equals, path = given.partition('=')

@@ -8,20 +8,9 @@ from __future__ import annotations
 
 import argparse
 
-import numpy as np
-import torch
-
-from mmbam.engine.localize import localize
-from mmbam.evaluation.empty_crops import compare_crops, images_to_crop
-from mmbam.models import boxes_from_heat_maps, heat_map
 from mmbam.utils.errors import InputError
-from mmbam.utils.files import require_writable
-from mmbam.utils.model import frozen
-from mmbam.visualization.bands import default_bands
-from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops, of_whole_images
-from mmbam.visualization.figures import to_picture
 
-from .network import add_network_arguments, load_network
+from .arguments import add_bands_argument, add_network_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,15 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--num-workers', type=int, default=2, help='number of worker processes'
     )
-    parser.add_argument(
-        '--bands',
-        type=int,
-        nargs=3,
-        help='bands to show as red, green and blue, from 0 (default: first three)',
-    )
+    add_bands_argument(parser)
 
 
 def run(args: argparse.Namespace) -> str:
+    import numpy as np
+    import torch
+
+    from mmbam.engine.localize import localize
+    from mmbam.evaluation.empty_crops import compare_crops, images_to_crop
+    from mmbam.models import boxes_from_heat_maps, heat_map
+    from mmbam.utils.files import require_writable
+    from mmbam.utils.model import frozen
+    from mmbam.visualization.bands import default_bands
+    from mmbam.visualization.crops import GLOBAL, LOCAL, draw_crops, of_whole_images
+    from mmbam.visualization.figures import to_picture
+
+    from .common import load_network
+
     for name in ('num', 'size'):
         value = getattr(args, name)
         if value is not None and value < 1:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmbam.visualization.curves import draw_entropies, read_run
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -21,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Path:
+    from mmbam.visualization.curves import draw_entropies, read_run
+
     runs = {work_dir: read_run(work_dir) for work_dir in args.work_dirs}
     draw_entropies(runs, args.out)
     for name, scalars in runs.items():

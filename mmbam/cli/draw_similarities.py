@@ -8,21 +8,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-import torch
-
-from mmbam.evaluation import build_loader
-from mmbam.evaluation.frozen import build_frozen_neck, multi_view_dataset
-from mmbam.evaluation.loaders import build_dataset
 from mmbam.utils.errors import InputError, input_errors
-from mmbam.utils.files import require_writable
-from mmbam.visualization.attention_histograms import (
-    draw_similarities,
-    embed_pairs,
-    pair_histograms,
-)
 
-from .network import add_network_arguments, load_network
+from .arguments import add_loader_arguments, add_network_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,13 +35,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--seed', type=int, default=0, help='seed of the choice of images and views'
     )
-    parser.add_argument('--batch-size', type=int, default=64, help='images per batch')
-    parser.add_argument(
-        '--num-workers', type=int, default=2, help='number of worker processes'
-    )
+    add_loader_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> Path:
+    import numpy as np
+    import torch
+
+    from mmbam.evaluation import build_loader
+    from mmbam.evaluation.frozen import build_frozen_neck, multi_view_dataset
+    from mmbam.evaluation.loaders import build_dataset
+    from mmbam.utils.files import require_writable
+    from mmbam.visualization.attention_histograms import (
+        draw_similarities,
+        embed_pairs,
+        pair_histograms,
+    )
+
+    from .common import load_network
+
     if args.num < 2:
         raise InputError(f'--num must be at least 2, but got {args.num}.')
     require_writable(args.out, args.config, args.checkpoint)

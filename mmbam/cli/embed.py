@@ -8,12 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmengine.dist import is_main_process
-
-from mmbam.evaluation.embedding_files import require_format
-from mmbam.utils.files import require_writable
-
-from .images import ImagesAndNetwork, add_image_arguments
+from .arguments import add_image_arguments
 
 #: What to say after Ctrl-C.
 STOPPED = 'Stopped. The same command goes on where it stopped.'
@@ -35,6 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Path:
+    from mmengine.dist import is_main_process
+
+    from mmbam.evaluation.embedding_files import require_format
+    from mmbam.utils.files import require_writable
+
+    from .images import ImagesAndNetwork
+
     require_format(args.out)
     require_writable(args.out, args.checkpoint, args.config)
     given = ImagesAndNetwork(args)

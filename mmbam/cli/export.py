@@ -6,11 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mmengine.dist import is_main_process
+from .arguments import add_options_argument, add_source_arguments
 
-from mmbam.exporting import FORMATS, export_backbone
-
-from .network import add_options_argument, add_source_arguments
+#: Those of mmbam.exporting, which takes seconds to import.
+FORMATS = ('mmpretrain', 'timm', 'safetensors', 'hf', 'onnx', 'torchscript')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source_arguments(parser)
     parser.add_argument(
         '--config', help='config with the backbone (default: the one in the checkpoint)'
+    )
+    parser.add_argument(
+        '--model', metavar='NAME', help='network of timm to use in place of a config'
     )
     parser.add_argument(
         '--size',
@@ -42,6 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> tuple[Path, dict[str, Any]] | None:
+    from mmengine.dist import is_main_process
+
+    from mmbam.exporting import export_backbone
+
     if not is_main_process():
         return None
     path, certificate = export_backbone(
@@ -55,6 +61,7 @@ def run(args: argparse.Namespace) -> tuple[Path, dict[str, Any]] | None:
         license=args.license,
         python=args.python,
         prefix=args.prefix,
+        model=args.model,
     )
     for library, one in certificate['libraries'].items():
         if one['result'] == 'verified':
@@ -74,4 +81,16 @@ def run(args: argparse.Namespace) -> tuple[Path, dict[str, Any]] | None:
     sizes = 'any size' if sizes == 'any' else f'{sizes} pixels'
     role = certificate['source']['weights']
     print(f'Wrote the {role} to {path}; it takes images of {sizes}.')
+    opened_as = certificate['libraries'].get('timm', {}).get('opened_as')
+    if opened_as:  # a file, which does not say how many heads its network has
+        print(f'Its network is {_call(opened_as)}.')
     return path, certificate
+
+
+def _call(recipe: dict[str, Any]) -> str:
+    """The call by which timm builds the network of a file."""
+    words = [f'{key}={value!r}' for key, value in recipe['model_args'].items()]
+    if recipe.get('gelu'):
+        words += [f'{key}=torch.nn.GELU' for key in ('mlp_act', 'act1_layer')]
+    name = repr(recipe['architecture'])
+    return f'timm.create_model({", ".join([name, "num_classes=0", *words])})'

@@ -1,4 +1,4 @@
-"""Arguments that name images and a checkpoint of any kind: for embed and neighbors."""
+"""Images and a checkpoint of any kind, as embed and neighbors take them."""
 
 from __future__ import annotations
 
@@ -9,42 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from mmbam.evaluation.embed import embed, embed_files, stamp
-from mmbam.evaluation.frozen import build_frozen, evaluation_pipeline
-from mmbam.evaluation.images import ImageFiles, image_names, images_in
+from mmbam.evaluation.frozen import build_frozen, data_preprocessor, evaluation_pipeline
+from mmbam.evaluation.loaders import ImageFiles, image_names, images_in
 from mmbam.evaluation.networks import network_config
 from mmbam.utils.errors import InputError
-
-from .network import add_options_argument, add_source_arguments
-
-
-def add_image_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that :class:`ImagesAndNetwork` reads."""
-    parser.add_argument('images', help='folder of images; sub-folders are searched')
-    parser.add_argument(
-        'checkpoint', help='file or folder with weights, see docs/checkpoints.md'
-    )
-    parser.add_argument(
-        '--config',
-        help='config whose model.backbone is used; without it, the one in the '
-        'checkpoint is',
-    )
-    parser.add_argument(
-        '--model', metavar='NAME', help='network of timm to use in place of a config'
-    )
-    add_source_arguments(parser)
-    parser.add_argument(
-        '--size',
-        type=int,
-        help="height and width of the images in pixels; without it, the config's",
-    )
-    parser.add_argument('--batch-size', type=int, default=64, help='images per batch')
-    parser.add_argument(
-        '--num-workers', type=int, default=2, help='processes that load images'
-    )
-    parser.add_argument(
-        '--half', action='store_true', help='compute and write in half precision'
-    )
-    add_options_argument(parser)
 
 
 class ImagesAndNetwork:
@@ -78,6 +46,7 @@ class ImagesAndNetwork:
             checkpoint=stamp(args.checkpoint),
             network=str(self.cfg.model.backbone),
             pipeline=str(self.pipeline),
+            normalization=str(data_preprocessor(self.cfg)),
             source=args.source,
             prefix=args.prefix,
         )

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mmengine.dist import is_main_process
-
-from mmbam.evaluation import knn_accuracy
-from mmbam.evaluation.knn import check_votes
-
-from .common import FrozenFeatures, add_evaluation_arguments
+from .arguments import add_evaluation_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[int, dict[str, float]]:
+    from mmengine.dist import is_main_process
+
+    from mmbam.evaluation import knn_accuracy
+    from mmbam.evaluation.knn import check_votes
+
+    from .common import FrozenFeatures
+
     for k in args.k:
         check_votes(k, args.temperature)
     features = FrozenFeatures(args)

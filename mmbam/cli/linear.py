@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import argparse
 
-from mmengine.dist import is_main_process
-
-from mmbam.evaluation import linear_probe
 from mmbam.utils.errors import InputError
 
-from .common import FrozenFeatures, add_evaluation_arguments
+from .arguments import add_evaluation_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, float]:
+    from mmengine.dist import is_main_process
+
+    from mmbam.evaluation import linear_probe
+
+    from .common import FrozenFeatures
+
     if args.epochs < 1:
         raise InputError(f'--epochs must be at least 1, but got {args.epochs}.')
     if not 0 < args.base_lr < float('inf'):

@@ -10,14 +10,16 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 from mmbam.version import __version__
 
 # Verb, and what --help says of it. Each is a module of this folder with the functions
-# add_arguments(parser) and run(args); only that of the verb in use is imported. A
-# module may also hold JOIN = False, if something else joins the group of ranks, and
-# STOPPED, a sentence to show after Ctrl-C.
+# add_arguments(parser) and run(args); only that of the verb in use is imported, and it
+# imports what is heavy in run. A module may also hold JOIN = False, if something else
+# joins the group of ranks, and STOPPED, a sentence to show after Ctrl-C.
 VERBS = {
     'pretrain': 'pre-train on a folder of images, with settings derived from it',
     'train': 'train from a config of mmbam or any other OpenMMLab project',
@@ -55,6 +57,10 @@ GROUPS: dict[str, dict[str, str]] = {
 }
 
 
+# A link to docs/ in the repository, a copy of it in an installed package.
+DOCS = Path(__file__).resolve().parents[1] / '.mim' / 'docs'
+
+
 class Help(argparse.ArgumentDefaultsHelpFormatter):
     """Adds the default of an argument to its help, if there is something to say."""
 
@@ -66,14 +72,12 @@ class Help(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of the whole command, in which only one verb has its arguments.
-
-    Args:
-        words (Sequence[str]): The command line, of which the first words choose the
-            verb.
-    """
+    """The parser of the whole command; only the verb of ``words`` has its arguments."""
     parser = argparse.ArgumentParser(
-        prog='mmbam', description='Pre-train vision backbones without labels (BAM).'
+        prog='mmbam',
+        description='Pre-train vision backbones without labels (BAM).',
+        epilog=f'Documentation: {DOCS}',
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # a path in one line
     )
     parser.add_argument('--version', action='version', version=f'mmbam {__version__}')
     verbs = parser.add_subparsers(metavar='VERB', required=True)
@@ -119,21 +123,24 @@ def main(words: Sequence[str] | None = None) -> None:
     del args.verb, args.parser
     if unknown:  # said by the verb, whose usage helps
         parser.error(f'unrecognized arguments: {" ".join(unknown)}')
-    from .common import run_command  # heavy, so only once there is something to run
-    from .devices import needs_processes, start_processes
-
-    if needs_processes(args):
-        run_command(lambda: start_processes(args.devices, words), False, parser.prog)
-        return
     stopped = getattr(verb, 'STOPPED', None)
-    if stopped:  # by a signal as by Ctrl-C, together with the processes of this one
-        signal.signal(signal.SIGTERM, _interrupt)
     try:
-        run_command(lambda: verb.run(args), getattr(verb, 'JOIN', True), parser.prog)
+        # Heavy, so only once there is something to run.
+        from mmbam.engine import torchrun
+
+        from .common import needs_processes, run_command
+
+        if needs_processes(args):
+            start = partial(torchrun.start, args.devices, ['-m', 'mmbam', *words])
+            run_command(start, False, parser.prog)
+            return
+        if stopped:  # by a signal as by Ctrl-C, together with the processes of this one
+            signal.signal(signal.SIGTERM, _interrupt)
+        join = getattr(verb, 'JOIN', True)
+        run_command(lambda: verb.run(args), join, parser.prog)
     except KeyboardInterrupt:
-        if not stopped:
-            raise
-        sys.exit(f'\n{stopped}')
+        print(f'\n{stopped or "Stopped."}', file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
 
 
 def _interrupt(number: int, frame: object) -> None:

@@ -8,15 +8,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import numpy as np
-import torch
-from mmengine.dist import is_main_process
-
 from mmbam.utils.errors import InputError
-from mmbam.utils.files import require_writable
-from mmbam.visualization.neighbors import NeighborPage
 
-from .images import ImagesAndNetwork, add_image_arguments
+from .arguments import add_image_arguments
 
 #: What to say after Ctrl-C.
 STOPPED = 'Stopped. The same command goes on where it stopped.'
@@ -55,6 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Path:
+    import numpy as np
+    import torch
+    from mmengine.dist import is_main_process
+
+    from mmbam.utils.files import require_writable
+    from mmbam.visualization.neighbors import NeighborPage
+
+    from .images import ImagesAndNetwork
+
     for name in ('num_queries', 'k', 'pairs'):
         if getattr(args, name) < 1:
             raise InputError(

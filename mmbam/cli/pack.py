@@ -9,10 +9,7 @@ import argparse
 import re
 from typing import Any
 
-from mmbam.datasets.shards.pack import UNREADABLE, pack_images
-from mmbam.datasets.shards.verify import verify_pack
 from mmbam.utils.errors import InputError
-from mmbam.utils.files import printable
 
 _UNITS = {'': 1, 'K': 2**10, 'M': 2**20, 'G': 2**30, 'T': 2**40}
 
@@ -45,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any] | None:
+    from mmbam.datasets.shards.pack import UNREADABLE, pack_images
+    from mmbam.datasets.shards.writer import verify_pack
+    from mmbam.utils.files import printable
+
     done = None
     if args.images is not None:
         done = pack_images(

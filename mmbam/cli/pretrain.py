@@ -7,24 +7,15 @@ import os
 import re
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mmengine.registry import init_default_scope
-from torch.cuda import device_count, is_available
-
-from mmbam.engine import launch
-from mmbam.engine.config_check import check_config
-from mmbam.engine.hooks.page_hook import PAGE
-from mmbam.recipes.derive import Recipe, Wishes, derive
-from mmbam.recipes.folder import measure
-from mmbam.recipes.networks import NAMES
-from mmbam.recipes.run import pretrain, require_fitting, result
-from mmbam.utils.config import read_config
+from mmbam.recipes.names import NAMES
 from mmbam.utils.errors import InputError
-from mmbam.utils.process_group import was_restarted
-from mmbam.utils.tables import print_texts
 
-from .devices import add_devices_argument
-from .network import add_options_argument
+from .arguments import add_devices_argument, add_options_argument
+
+if TYPE_CHECKING:
+    from mmbam.recipes.derive import Recipe
 
 #: mmengine's runner joins the group of ranks.
 JOIN = False
@@ -53,6 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--init', metavar='FILE', help='weights to start from')
     parser.add_argument(
+        '--prefix', help='what the names of these weights begin with [found]'
+    )
+    parser.add_argument(
         '--teacher', metavar='MODEL', help='network of a frozen teacher to learn from'
     )
     parser.add_argument(
@@ -74,6 +68,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, str]:
+    from mmengine.registry import init_default_scope
+
+    from mmbam.engine import launch
+    from mmbam.engine.config_check import check_config
+    from mmbam.engine.hooks.page_hook import PAGE
+    from mmbam.recipes.run import pretrain, require_fitting, result
+    from mmbam.utils.process_group import was_restarted
+    from mmbam.utils.tables import print_texts
+
     # main() has started the processes.
     launcher = 'none' if args.devices is None else 'pytorch'
     launch.set_rank(launcher, 0)
@@ -105,28 +108,38 @@ def out_of(args: argparse.Namespace) -> str:
 
 def plan(args: argparse.Namespace) -> Recipe:
     """Look at the images, and derive the config."""
-    gpu = is_available()
-    if gpu and (args.devices or 1) > device_count():
+    from torch.cuda import device_count, is_available
+
+    from mmbam.recipes.derive import derive
+    from mmbam.recipes.folder import measure
+    from mmbam.recipes.wishes import Wishes
+    from mmbam.utils.logs import only_warnings
+
+    gpu, here = is_available(), args.devices or 1
+    if gpu and here > device_count():
         raise InputError(
             f'--devices {args.devices} is more than the {device_count()} GPUs of this '
             'machine.'
         )
-    nodes = int(os.environ.get('NNODES') or 1)
+    # torchrun counts the processes of all machines.
+    devices = here if args.devices is None else int(os.environ.get('WORLD_SIZE', here))
     wishes = Wishes(
         args.model,
         out_of(args),
         epochs=args.epochs,
         batch_size=args.batch_size,
-        devices=(args.devices or 1) * nodes,
+        devices=devices,
         gpu=gpu,
-        cores=_cores() * nodes,
+        cores=_cores() * devices // here,
         init=args.init,
+        prefix=args.prefix,
         teacher=args.teacher,
         teacher_checkpoint=args.teacher_checkpoint,
         labeled=args.labeled,
         options=dict(args.cfg_options),
     )
-    return derive(measure(args.images), wishes)
+    with only_warnings():  # the table says how many images there are
+        return derive(measure(args.images), wishes)
 
 
 def _cores() -> int:
@@ -138,8 +151,8 @@ def _cores() -> int:
 def resume_command(args: argparse.Namespace) -> str:
     """The command that goes on with a run, as a shell takes it."""
     words = ['mmbam', 'pretrain', args.images, '--out', out_of(args)]
-    for name in ('model', 'epochs', 'batch_size', 'devices', 'init', 'teacher',
-                 'teacher_checkpoint', 'labeled'):  # fmt: skip
+    for name in ('model', 'epochs', 'batch_size', 'devices', 'init', 'prefix',
+                 'teacher', 'teacher_checkpoint', 'labeled'):  # fmt: skip
         if getattr(args, name) is not None:
             words += [f'--{name.replace("_", "-")}', str(getattr(args, name))]
     words.append('--resume')
@@ -151,22 +164,26 @@ def resume_command(args: argparse.Namespace) -> str:
 
 def summarize(outcome: dict[str, str], args: argparse.Namespace) -> None:
     """Say where everything is, and what to type next."""
+    from mmbam.utils.config import read_config
+
     dataset = read_config(outcome['config']).train_dataloader.dataset
     size = next(step.views[0].size for step in dataset.pipeline if 'views' in step)
     # Paths as the user gave them, in a form that a shell takes.
     out = Path(outcome['out'])
-    checkpoint = shlex.quote(str(out / Path(outcome['checkpoint']).name))
+    weights = str(out / Path(outcome['checkpoint']).name)
+    checkpoint = shlex.quote(weights)
     config, images = shlex.quote(outcome['config']), shlex.quote(args.images)
     lines = [
         '',
-        f'Done. The weights are in {outcome["checkpoint"]}.',
+        f'Done. The weights are in {weights}.',
         f'Page:            {outcome["page"]}',
         'What you may type next:',
         f'  accuracy       mmbam knn {config} {checkpoint}'
         + ('' if args.labeled else f' --size {size} --train DIR --test DIR'),
         f'  neighbors      mmbam neighbors {images} {checkpoint}',
         f'  how it went    mmbam doctor {shlex.quote(str(out))}',
-        f'  other formats  mmbam export {checkpoint} --to onnx',
+        # Of all formats, this one takes any network and needs no other package.
+        f'  other formats  mmbam export {checkpoint} --to torchscript',
     ]
     if dataset.type != 'mmbam.ShardDataset':  # pictures are drawn of files alone
         lines.append(

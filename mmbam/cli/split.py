@@ -5,11 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmbam.datasets.splits import balanced_split, write_list
-from mmbam.evaluation.frozen import class_folders
-from mmbam.evaluation.loaders import build_dataset
 from mmbam.utils.errors import InputError
-from mmbam.utils.files import require_writable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> list[Path]:
+    from mmbam.datasets.splits import balanced_split, write_list
+    from mmbam.evaluation.frozen import class_folders
+    from mmbam.evaluation.loaders import build_dataset
+    from mmbam.utils.files import require_writable
+
     require_writable(args.out)
     if args.rest and args.rest.resolve() == args.out.resolve():
         raise InputError(f'--rest must be another file than {str(args.out)!r}.')

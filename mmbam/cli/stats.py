@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import argparse
 
-from mmbam.datasets.bands import RGB
-from mmbam.datasets.finding import find_images
-from mmbam.datasets.statistics import band_statistics
-from mmbam.datasets.transforms import LoadImage
 from mmbam.utils.errors import InputError, input_errors
+
+
+def bands(text: str) -> int | str:
+    """Parse --channels."""
+    return text if text == 'rgb' else int(text)
+
+
+def depth(text: str) -> int | str:
+    """Parse --depth."""
+    return text if text == 'full' else int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('images', help='an image, or a folder of images')
     parser.add_argument(
         '--channels',
-        type=lambda text: text if text == RGB else int(text),
-        default=RGB,
+        type=bands,
+        default='rgb',
         help="number of bands, or 'rgb'",
     )
     parser.add_argument(
         '--depth',
-        type=lambda text: text if text == 'full' else int(text),
+        type=depth,
         default=8,
         help="8, or 'full' for every bit of the files",
     )
@@ -36,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict:
+    from mmbam.datasets.bands import RGB
+    from mmbam.datasets.finding import find_images
+    from mmbam.datasets.statistics import band_statistics
+    from mmbam.datasets.transforms import LoadImage
+
     if args.number is not None and args.number < 1:
         raise InputError(f'--number must be at least 1, got {args.number}.')
     with input_errors((ValueError,)):

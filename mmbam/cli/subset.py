@@ -6,9 +6,6 @@ import argparse
 import json
 from pathlib import Path
 
-from mmbam.datasets.coco import first_images
-from mmbam.utils.files import require_writable, write_text
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('annotations', type=Path, help='an instances_*.json of COCO')
@@ -17,6 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Path:
+    from mmbam.datasets.coco import first_images
+    from mmbam.utils.files import require_writable, write_text
+
     require_writable(args.out, args.annotations)
     content = first_images(args.annotations, args.images)
     write_text(args.out, json.dumps(content))

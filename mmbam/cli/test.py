@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mmbam.engine import launch
-
-from .training import add_run_arguments, load_run_config
+from .arguments import add_run_arguments
 
 JOIN = False  # mmengine's runner does
 
@@ -19,6 +17,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, float]:
+    from mmbam.engine import launch
+
+    from .common import load_run_config
+
     cfg = load_run_config(args)
     launch.set_test(cfg, args.checkpoint, args.out, args.amp)
     return launch.test(launch.build_runner(cfg))

@@ -5,14 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mmbam.engine import launch
-from mmbam.engine.config_check import check_config
-from mmbam.engine.resuming import set_reliable
-from mmbam.engine.schedules import rescale_schedules
-from mmbam.engine.work_dir import lock_work_dir
-from mmbam.utils.process_group import was_restarted
-
-from .training import add_run_arguments, load_run_config
+from .arguments import add_run_arguments
 
 JOIN = False  # mmengine's runner does
 
@@ -36,6 +29,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Path:
+    from mmbam.engine import launch
+    from mmbam.engine.config_check import check_config
+    from mmbam.engine.resuming import set_reliable
+    from mmbam.engine.schedules import rescale_schedules
+    from mmbam.engine.work_dir import lock_work_dir
+    from mmbam.utils.process_group import was_restarted
+
+    from .common import load_run_config
+
     cfg = load_run_config(args)
     rescaled = rescale_schedules(cfg, args.config, args.cfg_options)
     if args.amp:

@@ -10,16 +10,7 @@ import argparse
 import json
 from pathlib import Path
 
-from mmengine.dist import is_main_process
-
-from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos
-from mmbam.evaluation.video.propagation import check_protocol
-from mmbam.utils.files import require_writable, write_text
-from mmbam.utils.tables import print_table
-from mmbam.visualization.video_strips import draw_strips
-
-from .devices import add_devices_argument
-from .network import add_network_arguments, load_network
+from .arguments import add_devices_argument, add_network_arguments
 
 IN_PICTURE = 4
 
@@ -64,6 +55,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict:
+    from mmengine.dist import is_main_process
+
+    from mmbam.evaluation.video import FrameTokens, read_davis, segment_videos
+    from mmbam.evaluation.video.propagation import check_protocol
+    from mmbam.utils.files import require_writable, write_text
+    from mmbam.utils.tables import print_table
+    from mmbam.visualization.video_strips import draw_strips
+
+    from .common import load_network
+
     scored = not args.no_scores
     protocol = dict(k=args.k, radius=args.radius, temperature=args.temperature)
     check_protocol(args.last, **protocol)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from mmbam.demo.world import make_world
-
 COUNTS = dict(patches=(4000, 800), scenes=(200, 50), videos=(2, 4))
 
 
@@ -51,6 +49,8 @@ def add_counts(parser: argparse.ArgumentParser, *names: str) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, str]:
+    from mmbam.demo.world import make_world
+
     roots = make_world(**vars(args))
     for layout, root in roots.items():
         print(f'{layout:9s} {root}')

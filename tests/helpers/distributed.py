@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, Callable
 
 import torch
 import torch.multiprocessing as mp
+
+from tests.helpers.forked import forks, set_environment
+from tests.helpers.run import run_verb
 
 
 def free_port() -> int:
@@ -16,7 +22,10 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
-def _rank_main(rank: int, fn: Callable, world_size: int, port: int, args, queue):
+def _rank_main(
+    rank: int, fn: Callable, world_size: int, port: int, args, queue, environment, join
+):
+    set_environment(environment)
     os.environ.update(
         RANK=str(rank),
         LOCAL_RANK=str(rank),
@@ -25,15 +34,20 @@ def _rank_main(rank: int, fn: Callable, world_size: int, port: int, args, queue)
         MASTER_PORT=str(port),
     )
     torch.set_num_threads(1)
-    torch.distributed.init_process_group('gloo')
+    if join:
+        # Ranks that wait for each other in vain end with an error.
+        torch.distributed.init_process_group('gloo', timeout=timedelta(minutes=5))
     queue.put((rank, fn(*args)))
-    torch.distributed.barrier()
+    if join:
+        torch.distributed.barrier()
     # Leaving the group the regular way can hang in torch 2.1: it waits for threads of
     # gloo with Python's lock held, which they need to let go of their last tensors.
     os._exit(0)
 
 
-def run_ranks(fn: Callable, world_size: int, *args: Any) -> list[Any]:
+def run_ranks(
+    fn: Callable, world_size: int, *args: Any, join: bool = True
+) -> list[Any]:
     """Call ``fn(*args)`` on every rank of a gloo group.
 
     Args:
@@ -41,17 +55,19 @@ def run_ranks(fn: Callable, world_size: int, *args: Any) -> list[Any]:
             numpy arrays or numbers, not tensors.
         world_size (int): Number of processes.
         *args: Handed to ``fn``.
+        join (bool): Whether the ranks are a group already, or ``fn`` makes them one.
+            Defaults to True.
 
     Returns:
         list: The results in the order of the ranks.
     """
-    context = mp.get_context('spawn')
-    queue = context.SimpleQueue()
-    processes = mp.spawn(
+    queue = forks().SimpleQueue()
+    processes = mp.start_processes(
         _rank_main,
-        (fn, world_size, free_port(), args, queue),
+        (fn, world_size, free_port(), args, queue, dict(os.environ), join),
         nprocs=world_size,
         join=False,
+        start_method='forkserver',
     )
     # Read before joining: a rank blocks on a full pipe until somebody does.
     results: dict[int, Any] = {}
@@ -67,3 +83,16 @@ def run_ranks(fn: Callable, world_size: int, *args: Any) -> list[Any]:
     while not processes.join(timeout=1):
         pass
     return [results[rank] for rank in range(world_size)]
+
+
+def run_verb_on_ranks(ranks: int, folder: Path, *words: Any) -> str:
+    """Run ``mmbam WORDS`` in a folder on several ranks; what they printed."""
+    words = tuple(map(str, words))
+    return ''.join(run_ranks(_printed, ranks, folder, words, join=False))
+
+
+def _printed(folder: Path, words: Sequence[str]) -> str:
+    os.chdir(folder)
+    printed, error = run_verb(*words)
+    assert error is None, error
+    return printed

@@ -31,10 +31,10 @@ def run_verb(*words):
     return printed.getvalue(), error
 
 
-def run_verb_on_ranks(ranks, *words):
-    """Run ``mmbam WORDS --devices RANKS``; what it printed."""
+def run_verb_on_devices(number, *words):
+    """Run ``mmbam WORDS --devices NUMBER`` in new processes; what it printed."""
     done = subprocess.run(
-        [sys.executable, '-m', 'mmbam', *map(str, words), f'--devices={ranks}'],
+        [sys.executable, '-m', 'mmbam', *map(str, words), f'--devices={number}'],
         cwd=ROOT,
         env={**os.environ, 'PYTHONPATH': str(ROOT), 'OMP_NUM_THREADS': '1'},
         capture_output=True,

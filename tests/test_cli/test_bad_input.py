@@ -225,9 +225,9 @@ def test_a_bug_keeps_its_traceback(root, monkeypatch):
             run_verb('train', root / 'train.py', *arguments)
 
     weights = root / 'weights.pth'
-    monkeypatch.setattr('mmbam.cli.knn.knn_accuracy', lambda *_, **__: int('x'))
+    monkeypatch.setattr('mmbam.evaluation.knn_accuracy', lambda *_, **__: int('x'))
     with pytest.raises(ValueError, match='invalid literal'):
         run_verb('knn', root / 'config.py', weights, '--num-workers', 0)
-    monkeypatch.setattr('mmbam.cli.knn.knn_accuracy', lambda *_, **__: open('/no'))
+    monkeypatch.setattr('mmbam.evaluation.knn_accuracy', lambda *_, **__: open('/no'))
     with pytest.raises(FileNotFoundError, match='/no'):
         run_verb('knn', root / 'config.py', weights, '--num-workers', 0)

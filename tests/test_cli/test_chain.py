@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.run import run_verb
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group('chain')]
+pytestmark = pytest.mark.slow
 SMALL = (
     *('--patches', 160, 64, '--scenes', 16, 6, '--epochs', 2),
     *('--detection-epochs', 1, '--segmentation-iters', 2),

@@ -15,7 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from tests.helpers.run import run_verb
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group('demo')]
+pytestmark = pytest.mark.slow
 SMALL = ('--patches', 256, 96, '--epochs', 2)
 MEAN, STD = 124.0, 60.0  # configs/_base_/datasets/world_2x32_4x16.py
 

@@ -8,8 +8,7 @@ import torch
 from mmengine.config import Config
 from mmpretrain.registry import MODELS
 
-from mmbam.cli import draw_attention, draw_similarities
-from mmbam.visualization import attention
+from mmbam.visualization import attention, attention_histograms
 from tests.helpers.folders import make_config, make_folders
 from tests.helpers.run import run_verb
 
@@ -50,7 +49,7 @@ def seen(monkeypatch, module, name):
 
 def test_attention_is_drawn_in_one_picture_or_in_many(made, monkeypatch):
     root, config, weights, backbone = made
-    calls = seen(monkeypatch, draw_attention, 'draw_attention')
+    calls = seen(monkeypatch, attention, 'draw_attention')
     command = 'draw', 'attention', config, weights, root / 'test', '--size', 24
     printed, error = run_verb(*command, '--num', 3, '--out', root / 'new/a.png')
     assert error is None and '3 of 6 images' in printed
@@ -74,7 +73,7 @@ def test_attention_is_drawn_in_one_picture_or_in_many(made, monkeypatch):
 def test_similarities_of_the_configs_data_and_of_a_folder(made, monkeypatch):
     root, config, weights, _ = made
     config.write_text(config.read_text() + VIEWS)
-    calls = seen(monkeypatch, draw_similarities, 'pair_histograms')
+    calls = seen(monkeypatch, attention_histograms, 'pair_histograms')
     command = 'draw', 'similarities', config, weights, '--num-workers', 0
     for args in ([], [], ['--num', 7], [f'--images={root / "test"}', '--tau=0.2']):
         _, error = run_verb(*command, *args, '--out', root / 's.png')
@@ -104,7 +103,7 @@ def test_similarities_behind_the_projector(made, monkeypatch):
     names = (('backbone', backbone), ('neck', neck))
     state = {f'{k}.{n}': v for k, m in names for n, v in m.state_dict().items()}
     torch.save(dict(state_dict=state), weights)
-    calls = seen(monkeypatch, draw_similarities, 'pair_histograms')
+    calls = seen(monkeypatch, attention_histograms, 'pair_histograms')
     for args in (command, command[:-1]):
         _, error = run_verb(*args, '--out', root / 's.png')
         assert error is None

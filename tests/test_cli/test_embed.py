@@ -9,6 +9,7 @@ import torch
 
 from mmbam.cli import embed, neighbors
 from tests.helpers.folders import make_config, make_folders, slow_features
+from tests.helpers.run import run_verb, run_verb_on_devices
 
 
 @pytest.fixture(scope='module')
@@ -74,6 +75,32 @@ def test_mistakes_are_named(place, tmp_path, words, culprit):
         run(embed, *words, '--out', tmp_path / 'a.npz')
     assert culprit in str(error.value) and '\n' not in str(error.value)
     assert not any(tmp_path.iterdir())
+
+
+def test_parts_of_other_images_are_not_mixed(place, tmp_path, monkeypatch):
+    root, config, weights, _ = place
+    words = root / 'test', weights, '--config', config, '--out', tmp_path / 'a.npz'
+    with monkeypatch.context() as patch:
+        patch.setattr('mmbam.evaluation.embed.write_embeddings', None)  # stops it
+        with pytest.raises(TypeError):
+            run(embed, *words)
+    other = ['--cfg-options', 'data_preprocessor.mean=[0,0,0]']
+    with pytest.raises(ValueError, match='parts of embeddings with another norm'):
+        run(embed, *words, *other)
+    assert run(embed, *words).is_file()
+
+
+@pytest.mark.slow
+def test_two_devices_write_what_one_does(place, tmp_path):
+    root, config, weights, _ = place
+    words = ['neighbors', root / 'test', weights, '--config', config]
+    words += ['--num-workers', 0, '--out']
+    _, error = run_verb(*words, tmp_path / '1')
+    assert error is None
+    run_verb_on_devices(2, *words, tmp_path / '2')
+    for name in ('index.html', 'embeddings.npz'):
+        one, two = ((tmp_path / n / name).read_bytes() for n in '12')
+        assert one == two
 
 
 def test_neighbors_writes_a_page(place, tmp_path, capsys):

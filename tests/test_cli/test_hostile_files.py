@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from unittest import mock
 
-import mmengine.runner.runner
 import pytest
 from mmengine.config import Config
 from mmengine.runner import Runner
@@ -34,7 +33,6 @@ from tests.test_cli.test_train_and_test import CONFIG
 
 PRETRAINED = "\ncustom_hooks = [dict(type='mmbam.PretrainedBackboneHook')]\n"
 TIMM = dict(type='mmpretrain.TIMMBackbone', model_name='test_resnet')
-PRETTY = vars(Config)['pretty_text']
 SIMCLR = ROOT / 'configs' / 'compare' / 'simclr.py'
 SMALL = dict(size=16, batch_size=8, head_width=16, evaluations=1, workers=0)
 
@@ -71,11 +69,9 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def alone(tmp_path, monkeypatch):
-    """A fresh folder for downloads and work, and no look at the machine's compilers."""
+    """A fresh folder for downloads and work."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv('TORCH_HOME', str(tmp_path))
-    monkeypatch.setattr(mmengine.runner.runner, 'collect_env', dict)
-    monkeypatch.setattr(Config, 'pretty_text', 'formatting takes long')
     monkeypatch.delenv('MMBAM_CHECKPOINT', raising=False)
 
 
@@ -211,8 +207,7 @@ def export(root, file, address):
 def pretrain_init(root, file, address):
     options = [f'model.backbone.{part}_channels=16' for part in ('stem', 'base')]
     args = ('--epochs', 1, '--out', 'run', '--init', file, '--cfg-options', *options)
-    with mock.patch.object(Config, 'pretty_text', PRETTY):  # it writes its config
-        return run_verb('pretrain', root / 'train', *args)[1]
+    return run_verb('pretrain', root / 'train', *args)[1]
 
 
 def convert(root, file, address):
@@ -268,9 +263,19 @@ ROUTES = [
 ]
 
 
+# Two readers look into all files, that of weights and that of training checkpoints. All
+# kinds take these routes: a file, a download, and a library that loads by itself.
+READERS = (resume, load_from_http, timm_in_training, knn, convert)
+# A route that passes a reader by meets another one, which one of these fools.
+TELLING = (
+    *('plain_pickle', 'torch_zip', 'legacy', 'script_with_a_false_end', 'tar'),
+    *('safetensors_pickle', 'config_in_meta'),
+)
+CASES = [(k, r) for k in KINDS for r in ROUTES if k in TELLING or r in READERS]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize('route', ROUTES, ids=lambda route: route.__name__)
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('kind, route', CASES, ids=lambda c: getattr(c, '__name__', c))
 def test_a_hostile_file_runs_nothing(place, alone, kind, route):
     root, files, address = place
     mark = root / 'mark'

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.helpers.folders import make_config, make_folders, slow_features
-from tests.helpers.run import run_verb, run_verb_on_ranks
+from tests.helpers.run import run_verb, run_verb_on_devices
 from tests.test_evaluation.test_knn import slow_accuracy
 
 
-@pytest.mark.parametrize('ranks', [1, 2])
+@pytest.mark.parametrize('ranks', [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_prints_the_accuracy_of_a_slow_computation(tmp_path, ranks):
     make_folders(tmp_path, test=7)  # 21 images: two ranks share them unevenly
     config, weights, backbone = make_config(tmp_path)
@@ -23,7 +23,7 @@ def test_prints_the_accuracy_of_a_slow_computation(tmp_path, ranks):
         printed, error = run_verb(*command)
         assert error is None
     else:
-        printed = run_verb_on_ranks(ranks, *command)
+        printed = run_verb_on_devices(ranks, *command)
     figure = f'5-NN: top-1 {expected["top1"]:.2f}, top-5 {expected["top5"]:.2f}'
     assert printed.count(figure) == 1
 

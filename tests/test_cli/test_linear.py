@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from mmbam.evaluation import linear_probe
+from tests.helpers.distributed import run_verb_on_ranks
 from tests.helpers.folders import make_config, make_folders, slow_features
-from tests.helpers.run import run_verb, run_verb_on_ranks
+from tests.helpers.run import run_verb
 
 
-@pytest.mark.parametrize('ranks', [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('ranks', [1, 2])
 def test_prints_the_accuracy_of_a_probe_on_frozen_features(tmp_path, ranks):
     make_folders(tmp_path, test=7)
     config, weights, backbone = make_config(tmp_path)
@@ -22,6 +23,6 @@ def test_prints_the_accuracy_of_a_probe_on_frozen_features(tmp_path, ranks):
         printed, error = run_verb(*command)
         assert error is None
     else:
-        printed = run_verb_on_ranks(ranks, *command)
+        printed = run_verb_on_ranks(ranks, tmp_path, *command)
     figure = f'top-1 {expected["top1"]:.2f}, top-5 {expected["top5"]:.2f}'
     assert printed.count(f'Linear probe: {figure}') == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -37,6 +39,45 @@ def test_help_imports_nothing_heavy(words):
     assert done.returncode == 0, done.stderr
     *said, modules = done.stdout.splitlines()
     assert said and not {*HEAVY} & {*json.loads(modules)}
+
+
+def test_no_verb_imports_anything_heavy_to_know_its_arguments():
+    """Thus help, a wrong argument and the signature of the function come at once."""
+    program = (
+        'import inspect, json, sys\n'
+        'import mmbam\n'
+        'from mmbam.cli.call import FUNCTIONS\n'
+        'found = {}\n'
+        'for verb in FUNCTIONS:\n'
+        '    function = mmbam.__getattr__(verb)\n'
+        '    assert inspect.signature(function) and function.__doc__\n'
+        f'    found[verb] = sorted({{*{HEAVY}}} & {{*sys.modules}})\n'
+        '    if found[verb]: break\n'
+        'print(json.dumps(found))\n'
+    )
+    done = subprocess.run(
+        [sys.executable, '-c', program], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {verb: heavy for verb, heavy in found.items() if heavy} == {}
+    assert {*found} == {*FUNCTIONS}
+
+
+def test_choices_are_those_of_the_rooms():
+    from mmbam import exporting
+    from mmbam.checkpoints import conversion, selection
+    from mmbam.cli import arguments, compare, convert, export, transfer
+    from mmbam.comparison.method import FOLDER
+    from mmbam.engine import launch
+    from mmbam.evaluation.transfer import TRANSFER_SETS
+
+    assert arguments.SOURCES == selection.SOURCES
+    assert arguments.LAUNCHERS == tuple(launch.VARIABLES)
+    assert convert.FORMATS == conversion.FORMATS
+    assert export.FORMATS == exporting.FORMATS
+    assert transfer.SETS == tuple(TRANSFER_SETS)
+    assert compare.CONFIGS.resolve() == FOLDER.resolve()
 
 
 def test_every_verb_has_a_module_with_both_functions_and_help(capsys):
@@ -75,6 +116,23 @@ def test_an_unknown_verb_is_named(capsys):
     assert "'nkn'" in said and all(f"'{verb}'" in said for verb in VERBS)
 
 
+@pytest.mark.parametrize(
+    'verb, sentence', [('doctor', 'Stopped.'), ('embed', 'The same command goes on')]
+)
+def test_ctrl_c_ends_a_verb_without_a_traceback(verb, sentence, monkeypatch, capsys):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f'mmbam.cli.{verb}.run', interrupted)
+    words = dict(doctor=[], embed=['a', 'b', '--out', 'c.npz'])[verb]
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        assert run_verb(verb, *words)[1] == 130
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert sentence in capsys.readouterr().err
+
+
 @pytest.fixture(scope='module')
 def made(tmp_path_factory):
     root = tmp_path_factory.mktemp('made')
@@ -85,8 +143,8 @@ def made(tmp_path_factory):
 def test_a_function_gives_what_its_verb_prints(made):
     root, config, weights = made
     results = mmbam.knn(
-        config=config,
-        checkpoint=str(weights),
+        config,
+        str(weights),
         k=[3, 5],
         num_workers=0,
         cfg_options={'val_dataloader.dataset.data_root': str(root / 'test')},
@@ -99,6 +157,36 @@ def test_a_function_gives_what_its_verb_prints(made):
     for k, result in results.items():
         figures = f'{k}-NN: top-1 {result["top1"]:.2f}, top-5 {result["top5"]:.2f}'
         assert figures in printed
+
+
+def test_a_function_has_the_signature_and_the_help_of_its_verb():
+    signature = inspect.signature(mmbam.pretrain)
+    images, model, *_ = signature.parameters.values()
+    assert images.default is inspect.Parameter.empty
+    assert images.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert (model.default, model.kind) == ('resnet18', inspect.Parameter.KEYWORD_ONLY)
+    assert signature.parameters['epochs'].annotation is int
+    assert 'epochs (int, optional): times through all images.' in mmbam.pretrain.__doc__
+    assert inspect.signature(mmbam.doctor).parameters['run'].default is None
+    # A place before one that must be filled must be filled, too.
+    pack = inspect.signature(mmbam.pack).parameters
+    assert pack['images'].default is pack['out'].default is inspect.Parameter.empty
+    assert 'local_rank' not in inspect.signature(mmbam.train).parameters
+
+
+@pytest.mark.parametrize(
+    'call, sentence',
+    [
+        (lambda: mmbam.pretrain('a', 'b'), 'only images can be given .* got 2 values'),
+        (lambda: mmbam.knn('a', 'b', 'c'), 'only config and checkpoint can be given'),
+        (lambda: mmbam.chain('a'), 'no argument can be given without a name'),
+        (lambda: mmbam.knn('a', 'b', config='c'), "argument 'config' is given twice"),
+    ],
+)
+def test_too_many_arguments_get_one_sentence(call, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        call()
+    assert '\n' not in str(caught.value)
 
 
 @pytest.mark.parametrize(

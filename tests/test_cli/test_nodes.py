@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from mmbam.checkpoints import load_training_checkpoint
-from tests.helpers.run import ROOT
+from tests.helpers.folders import write_photos
+from tests.helpers.run import ROOT, run_verb
 
 pytestmark = pytest.mark.slow
 
@@ -171,6 +172,75 @@ def test_two_nodes_train_and_say_that_their_link_is_cut(config, tmp_path, nodes)
             -3000:
         ]
     assert load_training_checkpoint(tmp_path / '0' / 'epoch_1.pth')['meta']['iter'] == 4
+
+
+THIN = [
+    '--cfg-options',
+    'model.backbone.base_channels=4',
+    'model.backbone.stem_channels=4',
+    'model.neck.hid_channels=16',
+    'model.neck.out_channels=16',
+    'train_dataloader.num_workers=0',
+    'train_dataloader.persistent_workers=False',
+]
+
+
+def test_two_nodes_pretrain_and_evaluate_as_one_does(tmp_path, nodes):
+    """Each has a folder of its own, as machines without a shared disk."""
+    write_photos(tmp_path / 'photos')
+    write_photos(tmp_path / 'test', 10)
+
+    def on_both(*words: object) -> None:
+        runs = []
+        for i, name in enumerate(nodes):
+            (tmp_path / str(i)).mkdir(exist_ok=True)
+            variables = dict(
+                NNODES='2', NODE_RANK=str(i), MASTER_ADDR='10.77.0.1', PORT='29518',
+                GLOO_SOCKET_IFNAME='eth0',
+            )  # fmt: skip
+            command = ['ip', 'netns', 'exec', name, sys.executable, '-m', 'mmbam']
+            runs.append(
+                subprocess.Popen(
+                    [*command, *map(str, words), '--devices', '1'],
+                    cwd=tmp_path / str(i),
+                    env={**os.environ, 'PYTHONPATH': str(ROOT), **variables},
+                    stdout=(tmp_path / f'{i}.out').open('w'),
+                    stderr=(tmp_path / f'{i}.txt').open('w'),
+                )
+            )
+        try:
+            codes = [run.wait(timeout=600) for run in runs]
+        finally:
+            for run in runs:
+                run.kill()
+        assert codes == [0, 0], said(tmp_path)
+
+    photos = tmp_path / 'photos'
+    words = ['pretrain', photos, '--epochs', 1, '--batch-size', 8]
+    on_both(*words, '--out', 'run', *THIN)
+    first, second = (Path(tmp_path, f'{i}.out').read_text() for i in range(2))
+    assert 'What you may type next' in first and not second
+    run = tmp_path / '0/run'
+    state = load_training_checkpoint(run / 'epoch_1.pth')['state_dict']
+    done = subprocess.run(
+        [sys.executable, '-m', 'mmbam', *map(str, words), '--out', tmp_path / 'one']
+        + ['--devices', '2', *THIN],
+        env={**os.environ, 'PYTHONPATH': str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    other = load_training_checkpoint(tmp_path / 'one/epoch_1.pth')['state_dict']
+    assert all(torch.equal(value, other[name]) for name, value in state.items())
+
+    knn = ['knn', run / 'config.py', run / 'epoch_1.pth', '--size', 32, '--k', 3]
+    knn += ['--train', photos, '--test', tmp_path / 'test', '--num-workers', 0]
+    on_both(*knn)
+    printed, error = run_verb(*knn)
+    assert error is None
+    line = printed.splitlines()[-1]
+    assert line.startswith('3-NN') and line in (tmp_path / '0.out').read_text()
+    assert '3-NN' not in (tmp_path / '1.out').read_text()
 
 
 def said(folder: Path) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from mmengine.logging import MMLogger
 
 from mmbam.checkpoints import load_training_checkpoint
 from mmbam.cli import pretrain
@@ -92,7 +95,7 @@ def test_the_summary_says_what_to_type_next(done):
     outcome, printed, (images, *_) = done
     config, checkpoint = outcome['config'], outcome['checkpoint']
     assert f'mmbam knn {config} {checkpoint}' in printed
-    assert f'mmbam export {checkpoint} --to onnx' in printed
+    assert f'mmbam export {checkpoint} --to torchscript' in printed
     # Without --out, there would be a picture for each image.
     attention = f'attention {config} {checkpoint} {images} --out attention.png'
     assert attention in printed
@@ -213,6 +216,50 @@ def test_a_dry_run_writes_nothing(photos, tmp_path, capsys, monkeypatch):
     assert outcome['out'] == 'runs/photos-resnet18'
     assert list(tmp_path.iterdir()) == []
     assert 'no larger than the images' in capsys.readouterr().out
+
+
+def test_warnings_are_shown_but_not_of_each_weight_of_a_teacher(capsys):
+    logger = logging.Logger('run')
+    logger.addHandler(logging.StreamHandler())
+    recipe_run._show_warnings(SimpleNamespace(logger=logger))
+    logger.warning('teacher.ln1.bias is skipped since its requires_grad=False')
+    logger.info('a line of the log')
+    logger.warning('the run is dead')
+    assert capsys.readouterr().err == 'the run is dead\n'
+
+
+@pytest.mark.parametrize(
+    'words, variables, batch_size',
+    [
+        ([], dict(NNODES='2'), 20),  # of an earlier job: it adds nothing by itself
+        (['--devices', 2], dict(NNODES='2', WORLD_SIZE='4'), 5),
+        (['--devices', 1], dict(NNODES='2', WORLD_SIZE='4'), 5),  # 1 here, 3 there
+    ],
+)
+def test_a_batch_is_shared_by_the_processes_of_all_machines(
+    photos, monkeypatch, words, variables, batch_size
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    parser = argparse.ArgumentParser()
+    pretrain.add_arguments(parser)
+    given = [photos, '--batch-size', 20, *words]
+    cfg, _ = pretrain.plan(parser.parse_args([*map(str, given), *THIN]))
+    assert cfg.train_dataloader.batch_size == batch_size
+
+
+def test_only_the_table_says_how_many_images_there_are(photos, labeled):
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.INFO)
+    handler.emit = records.append  # type: ignore[method-assign]
+    logger = MMLogger.get_current_instance()
+    logger.addHandler(handler)
+    try:
+        command(photos, '--dry-run', '--labeled', labeled)
+    finally:
+        logger.removeHandler(handler)
+    said = [record.getMessage() for record in records]
+    assert not [text for text in said if 'images' in text]
 
 
 @pytest.mark.parametrize(

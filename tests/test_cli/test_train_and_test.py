@@ -18,7 +18,6 @@ import torch
 from PIL import Image
 
 from mmbam.checkpoints import load_training_checkpoint
-from mmbam.demo.world import make_world
 from mmbam.engine import torchrun
 from tests.helpers.run import ROOT, run_verb
 
@@ -99,26 +98,6 @@ def test_two_cpu_processes_train_and_test_a_config_for_gpus(config, tmp_path):
         for name in ('test', 'alone')
     ]
     assert results[0]['accuracy/top1'] == results[1]['accuracy/top1']
-
-
-@pytest.mark.slow
-def test_two_cpu_processes_pretrain_with_a_tiny_config(tmp_path):
-    world = dict(patches=(64, 32), scenes=(0, 0), videos=(0, 0), num_classes=4)
-    make_world(tmp_path / 'data' / 'world', progress=False, **world)
-    options = (
-        *('train_cfg.max_epochs=1', 'train_dataloader.batch_size=16'),
-        'default_hooks.logger.interval=1',
-    )
-    tiny = ROOT / 'configs' / 'tiny' / 'bam_resnet_32px.py'
-    done = run('dist_train.sh', tiny, 2, '--cfg-options', *options, cwd=tmp_path)
-    assert_ok(done)
-    folder = tmp_path / 'work_dirs' / 'bam_resnet_32px'
-    state = load_training_checkpoint(folder / 'epoch_1.pth')
-    assert state['message_hub']['runtime_info']['iter'] == 1, '64 images, 2 x 16 a step'
-    assert any(key.startswith('teacher.') for key in state['state_dict'])
-    log = next(folder.glob('*/vis_data/scalars.json')).read_text().splitlines()
-    steps = [json.loads(line) for line in log if 'entropy_b' in line]
-    assert len(steps) == 2 and all(0 < step['entropy_b'] < 5 for step in steps)
 
 
 def test_training_resumes_where_it_stopped(config, tmp_path):

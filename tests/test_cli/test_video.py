@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 
 from mmbam.evaluation.video import read_labels
-from tests.helpers.run import run_verb, run_verb_on_ranks
+from tests.helpers.distributed import run_verb_on_ranks
+from tests.helpers.run import run_verb
 from tests.helpers.videos import (
     RESNET,
     VIT,
@@ -64,7 +65,7 @@ def test_two_ranks_give_the_masks_and_the_table_of_one(made):
     command = 'video', config, weights, '--root', root / 'DAVIS', '--size', 64
     printed, error = run_verb(*command, '--out', root / 'one', '--last', 3)
     assert error is None
-    on_two = run_verb_on_ranks(2, *command, '--out', root / 'two', '--last', 3)
+    on_two = run_verb_on_ranks(2, root, *command, '--out', root / 'two', '--last', 3)
     assert len(cells_of(printed)) == 2
     assert cells_of(on_two) == cells_of(printed), 'the table is printed once'
     one, two = (

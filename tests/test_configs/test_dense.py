@@ -19,7 +19,7 @@ from mmengine.runner import Runner
 from mmbam.checkpoints import load_backbone, load_training_checkpoint
 from mmbam.datasets.coco import encode_mask
 from mmbam.demo.world import make_world
-from mmbam.demo.world.coco_categories import COCO_CATEGORIES
+from mmbam.demo.world.layouts import COCO_CATEGORIES
 from mmbam.engine.launch import build_runner, load_config, set_test, train
 from mmbam.utils.errors import InputError
 from tests.helpers.networks import timm_vit
@@ -55,12 +55,6 @@ def world(tmp_path_factory) -> dict[str, Path]:
         progress=False,
     )
     return {layout: Path(root) for layout, root in roots.items()}
-
-
-@pytest.fixture(autouse=True)
-def short_log(monkeypatch):
-    """Formatting a config of mmdet takes longer than a step of a tiny model."""
-    monkeypatch.setattr(Config, 'pretty_text', property(lambda cfg: ''))
 
 
 @functools.cache

@@ -66,6 +66,11 @@ def shrink(cfg: Config, images: Path) -> None:
             for name in ('train_dataset', 'test_dataset'):
                 hook[name].data_root = str(images)
                 hook[name].pipeline.insert(1, dict(type='Resize', scale=(32, 32)))
+    backbone = cfg.model.backbone
+    if backbone.type == 'mmbam.ClsViT' and isinstance(backbone.arch, str):
+        with torch.device('meta'):  # in full size, without the memory for it
+            whole = MODELS.build(backbone)
+        backbone.arch = dict(whole.arch_settings, num_layers=2)
     cfg.model.neck.hid_channels = 64
     if cfg.model.neck.out_channels == 4096:
         cfg.model.neck.out_channels = 64
