@@ -15,7 +15,6 @@ healthy run, again and again until the middle of the run, and then that of the s
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -31,7 +30,7 @@ from mmpretrain.registry import MODELS
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.common import parser  # noqa: E402
 from mmbam.demo.world.patches import draw_patch  # noqa: E402
 from mmbam.demo.world.photographs import class_names  # noqa: E402
 from mmbam.engine.hooks import MonitorHook  # noqa: E402
@@ -41,7 +40,7 @@ from mmbam.engine.hooks.collapse import (  # noqa: E402
     Signs,
     find_sign,
 )
-from mmbam.engine.hooks.signs import uniform_entropies  # noqa: E402
+from mmbam.engine.hooks.signs import entropy_signs, uniform_entropies  # noqa: E402
 from mmbam.registry import TRANSFORMS  # noqa: E402
 
 BATCH, WARMUP = 32, 30
@@ -96,9 +95,8 @@ class Recorder(MonitorHook):
     def after_train_iter(self, runner, batch_idx, data_batch=None, outputs=None):
         loss, a, b = (outputs[key].item() for key in ('loss', 'entropy_a', 'entropy_b'))
         module = self._loss_module(runner.model)
-        uniform_a, uniform_b = uniform_entropies(module, BATCH)
-        self.losses.append(loss - uniform_a)
-        self.curve.append(Signs(uniform_a - a, uniform_b - b, a - b))
+        self.losses.append(loss - uniform_entropies(module, BATCH)[0])
+        self.curve.append(entropy_signs(module, BATCH, a, b))
         super().after_train_iter(runner, batch_idx, data_batch, outputs)
 
     def _say(self, runner, message: str, stop: bool) -> None:
@@ -198,15 +196,7 @@ def simulate(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split('\n')[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument(
-        '--iterations', type=positive, default=200, help='length of healthy runs'
-    )
-    parser.add_argument('--seeds', type=positive, default=5, help='seeds of each kind')
-    args = parser.parse_args()
+    args = parser(__doc__, iterations=200, seeds=5).parse_args()
     torch.set_num_threads(1)
     cfg = Config.fromfile(ROOT / 'configs/tiny/bam_vit_32px.py')
     data = Views(cfg.train_pipeline[2]['views'][:2])

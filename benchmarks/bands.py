@@ -14,7 +14,6 @@ import os
 
 os.environ.setdefault('OMP_NUM_THREADS', '1')  # read when torch is imported
 
-import argparse
 import sys
 import tempfile
 import time
@@ -25,10 +24,10 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.band_world import BANDS, VALUE_RANGE, make_band_world  # noqa: E402
+from benchmarks.common import parser  # noqa: E402
 from mmbam.datasets.statistics import band_statistics  # noqa: E402
 from mmbam.datasets.transforms import LoadImage  # noqa: E402
-from mmbam.demo.world.bands import BANDS, VALUE_RANGE, make_band_world  # noqa: E402
 from mmbam.engine.launch import build_runner, load_config  # noqa: E402
 from mmbam.evaluation import build_loader, extract_features, knn_accuracy  # noqa: E402
 from mmbam.evaluation.frozen import build_frozen  # noqa: E402
@@ -89,11 +88,7 @@ def measure(root: Path, work_dir: Path, epochs: int, depth: int | str) -> list[f
 
 def main() -> None:
     """Parse the command line, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--epochs', type=positive, default=10, help='epochs of a run')
-    parser.add_argument('--train', type=positive, default=800, help='training images')
-    parser.add_argument('--test', type=positive, default=200, help='test images')
-    args = parser.parse_args()
+    args = parser(__doc__, epochs=10, train=800, test=200).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = make_band_world(Path(folder, 'world'), args.train, args.test)
         rows = {}

@@ -12,7 +12,6 @@ square root of the images per step, and the average of the teacher spans as many
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
 import sys
@@ -30,7 +29,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.common import parser, small_bam  # noqa: E402
 from mmbam.evaluation import knn_accuracy  # noqa: E402
 from mmbam.models import BAM, embedding  # noqa: E402
 
@@ -85,36 +84,9 @@ def make_view(images: Tensor, generator: torch.Generator) -> Tensor:
 
 def build(seed: int, momentum: float, micro_batch_size: int | None) -> BAM:
     torch.manual_seed(seed)
-    model = MODELS.build(
-        dict(
-            type='mmbam.BAM',
-            data_preprocessor=dict(
-                type='SelfSupDataPreprocessor', mean=[124.0] * 3, std=[60.0] * 3
-            ),
-            backbone=dict(
-                type='mmbam.ClsViT',
-                arch=dict(
-                    embed_dims=48,
-                    num_layers=2,
-                    num_heads=4,
-                    feedforward_channels=192,
-                ),
-                img_size=SIZE,
-                patch_size=8,
-                stop_grad_conv1=True,
-                out_type='cls_token',
-            ),
-            neck=dict(
-                type='mmbam.BAMNeck', in_channels=48, hid_channels=192, out_channels=96
-            ),
-            head=dict(
-                type='mmbam.BAMHead',
-                loss=dict(type='mmbam.BAMLoss', num_views=2, tau_b=0.03),
-            ),
-            teacher=dict(type='mmbam.EMATeacher', momentum=momentum),
-            micro_batch_size=micro_batch_size,
-        )
-    )
+    cfg = small_bam(48, 2, SIZE, 2, momentum, micro_batch_size=micro_batch_size)
+    cfg['head']['loss'].update(tau_b=0.03)
+    model = MODELS.build(cfg)
     model.init_weights()
     return model.train()
 
@@ -170,16 +142,15 @@ def features(model: BAM, images: Tensor) -> Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split('\n')[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    options = parser(__doc__, epochs=10, threads=1)
+    options.add_argument('folder', type=Path, help='folder with train/ and test/')
+    options.add_argument(
+        '--seeds', nargs='+', type=int, default=[0, 1], help='seeds of the runs'
     )
-    parser.add_argument('folder', type=Path, help='folder with train/ and test/')
-    parser.add_argument('--epochs', type=positive, default=10)
-    parser.add_argument('--seeds', nargs='+', type=int, default=[0, 1])
-    parser.add_argument('--lr', type=float, default=0.003, help='rate at batch 512')
-    parser.add_argument('--threads', type=positive, default=1)
-    args = parser.parse_args()
+    options.add_argument(
+        '--lr', type=float, default=0.003, help='learning rate at batch 512'
+    )
+    args = options.parse_args()
     torch.set_num_threads(args.threads)
     MMLogger.get_instance('batch_size', log_level='ERROR')
     images, labels = read(args.folder / 'train')

@@ -11,9 +11,7 @@ Usage: python benchmarks/loss.py [--sizes 256 512 1024 2048] [--repeats 15]
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
-import os
 import statistics
 import sys
 import time
@@ -28,9 +26,13 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.common import (  # noqa: E402
+    fresh_process,
+    parser,
+    peak_growth,
+    positive,
+)
 from benchmarks.direct_loss import direct_loss  # noqa: E402
-from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.models import BAMLoss  # noqa: E402
 
 NUM_VIEWS, NUM_TARGETS, DIM = 8, 2, 256
@@ -105,14 +107,15 @@ def _timed_step() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument(
-        '--sizes', type=positive, nargs='+', default=[256, 512, 1024, 2048]
+    options = parser(__doc__, repeats=15, threads=2)
+    options.add_argument(
+        '--sizes',
+        type=positive,
+        nargs='+',
+        default=[256, 512, 1024, 2048],
+        help='numbers n of images in a batch',
     )
-    parser.add_argument('--repeats', type=positive, default=15)
-    parser.add_argument('--threads', type=positive, default=2)
-    args = parser.parse_args()
-
+    args = options.parse_args()
     print(
         f'V = {NUM_VIEWS}, T = {NUM_TARGETS}, d = {DIM}, teacher on, {args.threads} '
         'threads, forward and backward, float32'
@@ -123,12 +126,9 @@ def main() -> None:
     )
     for n in args.sizes:
         memory = {}
-        # Every tensor goes back to the system when it is freed, so that the peak shows.
-        os.environ['MALLOC_MMAP_THRESHOLD_'] = str(2**16)
         for name in losses():
-            with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
-                memory[name] = pool.submit(peak_memory, name, n, args.threads).result()
-        del os.environ['MALLOC_MMAP_THRESHOLD_']
+            with fresh_process() as run:
+                memory[name] = run(peak_memory, name, n, args.threads)
         racers = {name: Racer(name, n, args.threads) for name in losses()}
         for _ in range(args.repeats):
             for racer in racers.values():

@@ -39,8 +39,7 @@ from mmengine.registry import DATASETS, init_default_scope
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
-from benchmarks.photographs import photographs  # noqa: E402
+from benchmarks.common import parser, photographs  # noqa: E402
 from mmbam.datasets import ShardDataset, dataset_of  # noqa: E402
 from mmbam.datasets.shards.index import ShardIndex, build_index  # noqa: E402
 from mmbam.datasets.shards.pack import pack_images  # noqa: E402
@@ -200,14 +199,9 @@ def index_many(args: argparse.Namespace, folder: Path) -> None:
 
 def main() -> None:
     """Parse the command line, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--folder', type=Path, help='use the images of this folder')
-    parser.add_argument('--images', type=positive, default=20, help='number of images')
-    parser.add_argument('--rounds', type=positive, default=5, help='turns per source')
-    parser.add_argument(
-        '--members', type=positive, default=1_000_000, help='members of the shards'
-    )
-    args = parser.parse_args()
+    options = parser(__doc__, images=20, rounds=5, members=1_000_000)
+    options.add_argument('--folder', type=Path, help='use the images of this folder')
+    args = options.parse_args()
     init_default_scope('mmpretrain')  # of the types without a prefix
     MMLogger.get_instance('mmbam', log_level='ERROR')
     torch.set_num_threads(1)

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -23,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.alarm import Views, train  # noqa: E402
+from benchmarks.common import parser  # noqa: E402
 from mmbam.demo.world.patches import draw_patch  # noqa: E402
 from mmbam.demo.world.photographs import class_names  # noqa: E402
 from mmbam.models.losses.functional import (  # noqa: E402
@@ -129,10 +129,11 @@ def draw_runs(path: Path, iterations: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--out', type=Path, default=ROOT / 'docs/images')
-    parser.add_argument('--iterations', type=int, default=200)
-    args = parser.parse_args()
+    options = parser(__doc__, iterations=200)
+    options.add_argument(
+        '--out', type=Path, default=ROOT / 'docs/images', help='folder for the pictures'
+    )
+    args = options.parse_args()
     torch.set_num_threads(1)
     draw_idea(args.out / 'idea.png')
     draw_runs(args.out / 'runs.png', args.iterations)

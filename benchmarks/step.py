@@ -14,15 +14,11 @@ time is the sum over all threads.
 
 from __future__ import annotations
 
-import argparse
 import gc
-import multiprocessing
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
@@ -34,9 +30,13 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.common import (  # noqa: E402
+    fresh_process,
+    parser,
+    peak_growth,
+    positive,
+)
 from benchmarks.direct_loss import direct_loss  # noqa: E402
-from benchmarks.memory import peak_growth  # noqa: E402
 from mmbam.models import BAM, embed_views  # noqa: E402
 
 # Dims, blocks and heads of MoCo v3's ViT-S and of DeiT's tiny ViT.
@@ -233,20 +233,19 @@ def report(samples: dict[str, list[Sample]], memory: dict[str, int]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split('\n')[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    options = parser(__doc__, rounds=3, threads=2)
+    options.add_argument(
+        '--archs',
+        nargs='+',
+        choices=ARCHS,
+        default=list(ARCHS),
+        help='networks to measure',
     )
-    parser.add_argument('--archs', nargs='+', choices=ARCHS, default=list(ARCHS))
-    parser.add_argument(
-        '--batch-size', type=positive, help=f'default by network: {BATCHES}'
+    options.add_argument(
+        '--batch-size', type=positive, help=f'images in a batch, else {BATCHES}'
     )
-    parser.add_argument('--rounds', type=positive, default=3)
-    parser.add_argument('--threads', type=positive, default=2)
-    args = parser.parse_args()
+    args = options.parse_args()
     prepare(args.threads)
-    # Every tensor goes back to the system when it is freed, so that the peak shows.
-    os.environ['MALLOC_MMAP_THRESHOLD_'] = str(2**16)
     print(
         f'{args.threads} threads, float32, torch {torch.__version__}; medians of '
         f'{args.rounds} rounds, wall time with its range'
@@ -254,9 +253,9 @@ def main() -> None:
     for arch in args.archs:
         batch = args.batch_size or BATCHES[arch]
         print(f'{arch}, batch {batch}', flush=True)
-        with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
+        with fresh_process() as run:
             memory = {
-                name: pool.submit(peak_memory, name, arch, batch, args.threads).result()
+                name: run(peak_memory, name, arch, batch, args.threads)
                 for name in CASES
             }
         steps = {name: step_of(name, arch, batch) for name in CASES}

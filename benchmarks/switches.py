@@ -6,7 +6,6 @@ switch on and off, in alternating rounds. Everything else is as in the recipes.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
+from benchmarks.common import parser  # noqa: E402
 from benchmarks.direct_loss import direct_loss  # noqa: E402
 from benchmarks.step import EIGHT, build, make_step, method, prepare  # noqa: E402
 
@@ -145,12 +144,14 @@ def seconds(step: Callable[[], None]) -> float:
 
 def main() -> None:
     names = [*CNN_SWITCHES, *VIT_SWITCHES]
-    parser = argparse.ArgumentParser(
-        description=__doc__.split('\n')[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    options = parser(__doc__, batch_size=4, rounds=5, threads=2)
+    options.add_argument(
+        '--arch',
+        choices=('ViT-S/16', 'ViT-Ti/16'),
+        default='ViT-S/16',
+        help='ViT of the switches for ViTs',
     )
-    parser.add_argument('--arch', choices=('ViT-S/16', 'ViT-Ti/16'), default='ViT-S/16')
-    parser.add_argument(
+    options.add_argument(
         '--switches',
         nargs='+',
         choices=names,
@@ -158,10 +159,7 @@ def main() -> None:
         metavar='NAME',
         help='switches to measure',
     )
-    parser.add_argument('--batch-size', type=positive, default=4)
-    parser.add_argument('--rounds', type=positive, default=5)
-    parser.add_argument('--threads', type=positive, default=2)
-    args = parser.parse_args()
+    args = options.parse_args()
     prepare(args.threads)
     print(
         f'Batch {args.batch_size}, {args.threads} threads, float32, torch '

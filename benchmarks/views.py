@@ -17,7 +17,6 @@ import os
 
 os.environ.setdefault('OMP_NUM_THREADS', '1')  # read when torch is imported
 
-import argparse
 import random
 import sys
 import tempfile
@@ -37,8 +36,7 @@ from torchvision import transforms as T
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
-from benchmarks.photographs import photographs  # noqa: E402
+from benchmarks.common import parser, photographs  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'configs/_base_/datasets/imagenet_2x224_6x96.py'
 SUFFIXES = ('.jpg', '.jpeg', '.png')
@@ -176,11 +174,9 @@ def measure(
 
 def main() -> None:
     """Parse the command line, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--folder', type=Path, help='use these JPEG and PNG files')
-    parser.add_argument('--images', type=positive, default=25, help='number of images')
-    parser.add_argument('--rounds', type=positive, default=7, help='turns per pipeline')
-    args = parser.parse_args()
+    options = parser(__doc__, images=25, rounds=7)
+    options.add_argument('--folder', type=Path, help='use these JPEG and PNG files')
+    args = options.parse_args()
     init_default_scope('mmpretrain')  # of the types without a prefix
     warnings.filterwarnings('ignore', message='Only use')  # mmcv, at every image
     torch.set_num_threads(1)
@@ -195,7 +191,7 @@ def main() -> None:
         files = sorted(f for f in folder.rglob('*') if f.suffix.lower() in SUFFIXES)
         paths = [str(file) for file in files[: args.images]]
         if not paths:
-            parser.error(f'no file in {folder} ends in {", ".join(SUFFIXES)}')
+            options.error(f'no file in {folder} ends in {", ".join(SUFFIXES)}')
         load = Compose([dict(type='mmbam.LoadImage')])
         pipelines = {
             'torchvision, PIL': torchvision_pipeline(normalise=True),

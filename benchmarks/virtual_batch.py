@@ -17,12 +17,9 @@ from __future__ import annotations
 
 import argparse
 import gc
-import multiprocessing
-import os
 import statistics
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +28,13 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
-from benchmarks.memory import peak_growth  # noqa: E402
+from benchmarks.common import (  # noqa: E402
+    fresh_process,
+    parser,
+    peak_growth,
+    positive,
+    small_bam,
+)
 from benchmarks.step import build, measure, prepare  # noqa: E402
 from mmbam.models import BAM, BAMLoss  # noqa: E402
 
@@ -40,39 +42,6 @@ from mmbam.models import BAM, BAMLoss  # noqa: E402
 SIZES = [64] * 2 + [32] * 6
 WHOLE, MICRO, ACCUMULATED = 'whole', 'micro-batches', 'accumulated'
 TARGETS = dict(gradient=1e-5, memory=1.3, time=1.35)
-
-
-def make_model(micro_batch_size: int | None = None) -> BAM:
-    return build(
-        dict(
-            type='mmbam.BAM',
-            data_preprocessor=dict(
-                type='SelfSupDataPreprocessor', mean=[128.0] * 3, std=[64.0] * 3
-            ),
-            backbone=dict(
-                type='mmbam.ClsViT',
-                arch=dict(
-                    embed_dims=128, num_layers=4, num_heads=4, feedforward_channels=512
-                ),
-                img_size=64,
-                patch_size=8,
-                stop_grad_conv1=True,
-                out_type='cls_token',
-            ),
-            neck=dict(
-                type='mmbam.BAMNeck',
-                in_channels=128,
-                hid_channels=512,
-                out_channels=256,
-            ),
-            head=dict(
-                type='mmbam.BAMHead', loss=dict(type='mmbam.BAMLoss', num_views=8)
-            ),
-            # Momentum 1: all steps have the same weights.
-            teacher=dict(type='mmbam.EMATeacher', momentum=1.0),
-            micro_batch_size=micro_batch_size,
-        )
-    )
 
 
 def make_images(n: int) -> list[Tensor]:
@@ -85,7 +54,9 @@ def make_images(n: int) -> list[Tensor]:
 
 def step_of(way: str, n: int, micro: int) -> tuple[BAM, Callable[[], None]]:
     """A model, and a function that computes its gradient."""
-    model = make_model(micro if way == MICRO else None)
+    # Momentum 1: all steps have the same weights.
+    size = micro if way == MICRO else None
+    model = build(small_bam(128, 4, 64, 8, momentum=1.0, micro_batch_size=size))
     # Away from the start, where the teacher is the student.
     torch.manual_seed(1)
     with torch.no_grad():
@@ -165,28 +136,21 @@ def row(way: str, rounds: list[dict[str, tuple]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.split('\n')[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    options = parser(__doc__, micro=32, rounds=3, threads=2, loss_width=512)
+    options.add_argument(
+        '--batch-sizes',
+        nargs='+',
+        type=positive,
+        default=[128, 256, 512, 1024],
+        help='numbers of images in a whole batch',
     )
-    parser.add_argument(
-        '--batch-sizes', nargs='+', type=positive, default=[128, 256, 512, 1024]
-    )
-    parser.add_argument('--micro', type=positive, default=32)
-    parser.add_argument('--rounds', type=positive, default=3)
-    parser.add_argument('--threads', type=positive, default=2)
-    parser.add_argument(
+    options.add_argument(
         '--max-memory',
         type=float,
         default=6,
         help='GB that a whole batch may take; larger ones are left out',
     )
-    parser.add_argument(
-        '--loss-width', type=positive, default=512, help="width of the loss's latents"
-    )
-    args = parser.parse_args()
-    # Every tensor goes back to the system when it is freed, so that the peak shows.
-    os.environ['MALLOC_MMAP_THRESHOLD_'] = str(2**16)
+    args = options.parse_args()
     prepare(args.threads)
     print(
         f'{args.threads} threads, float32, torch {torch.__version__}, micro-batches of '
@@ -194,8 +158,8 @@ def main() -> None:
     )
 
     # A fresh process, because the limit above counts from the start of a process.
-    with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
-        report(args, lambda *call: pool.submit(*call, args.threads).result())
+    with fresh_process() as run:
+        report(args, lambda *call: run(*call, args.threads))
 
 
 def report(args: argparse.Namespace, run: Callable) -> None:

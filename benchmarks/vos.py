@@ -15,14 +15,10 @@ Usage: python benchmarks/vos.py [--last 28] [--repeats 3]
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
@@ -30,8 +26,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.arguments import positive  # noqa: E402
-from benchmarks.memory import peak_growth  # noqa: E402
+from benchmarks.common import fresh_process, parser, peak_growth  # noqa: E402
 from mmbam.evaluation.video import hard_labels  # noqa: E402
 from mmbam.evaluation.video.neighbours import local_neighbours  # noqa: E402
 from mmbam.evaluation.video.propagation import average_labels  # noqa: E402
@@ -141,18 +136,8 @@ def peak_memory(name: str, last: list[int], num_context: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument(
-        '--last',
-        type=positive,
-        default=28,
-        help='T of the first pair of rows (default: 28)',
-    )
-    parser.add_argument('--repeats', type=positive, default=3)
-    args = parser.parse_args()
+    args = parser(__doc__, last=28, repeats=3).parse_args()
     torch.set_num_threads(1)
-    # Every tensor goes back to the system when it is freed, so that the peak shows.
-    os.environ['MALLOC_MMAP_THRESHOLD_'] = str(2**16)
 
     print(
         f'{HEIGHT} x {WIDTH} tokens of {DIM}, neighborhood {RADIUS}, top-{TOP_K}, '
@@ -166,9 +151,8 @@ def main() -> None:
         num_context = max(last) + 1
         memory = {}
         for name in RUNS:
-            with ProcessPoolExecutor(1, multiprocessing.get_context('spawn')) as pool:
-                job = pool.submit(peak_memory, name, last, num_context)
-                memory[name] = job.result()
+            with fresh_process() as run:
+                memory[name] = run(peak_memory, name, last, num_context)
         runs = {name: make(last, num_context) for name, make in RUNS.items()}
         results = {name: run() for name, run in runs.items()}
         equal = compare(results['dense'], results['mmbam'])
