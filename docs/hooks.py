@@ -17,13 +17,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages, with links as they are from docs/."""
     for source, page in PAGES.items():
         text = (ROOT / source).read_text('utf-8').replace('](docs/', '](')
-        files.append(File.generated(config, page, content=_link_pages(text)))
+        files.append(File.generated(config, page, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Lead links to the files to their pages."""
-    return _link_pages(markdown)
+    """Lead links to the files to their pages, under the pages' titles.
+
+    The list of a page's headings at its top goes: the site has one beside the page.
+    """
+    contents = re.compile(r'^(- \[[^]]+\]\(#[^)]+\)\n)+\n', re.MULTILINE)
+    return _name_pages(_link_pages(contents.sub('', markdown, count=1)))
 
 
 def on_page_content(html: str, **_: object) -> str:
@@ -31,6 +35,19 @@ def on_page_content(html: str, **_: object) -> str:
     html = re.sub(r':(?:class|func|meth|attr):(?=<code>)', '', html)
     link = r'<code>([^<]+?)\s+&lt;(https?://[^<]+?)&gt;</code>_'
     return re.sub(link, r'<a href="\2">\1</a>', html)
+
+
+def _name_pages(text: str) -> str:
+    """Show [data.md](data.md) under the title of that page."""
+
+    def named(match: re.Match) -> str:
+        source = ROOT / 'docs' / match[1]
+        if not source.is_file():
+            source = ROOT / match[1].upper().replace('.MD', '.md')
+        title = source.read_text('utf-8').splitlines()[0].removeprefix('# ')
+        return f'[{title}]({match[1]}{match[2] or ""})'
+
+    return re.sub(r'\[[\w/.]+\.md\]\((\w+\.md)(#[^)]*)?\)', named, text)
 
 
 def _link_pages(text: str) -> str:
