@@ -10,7 +10,7 @@ import pytest
 import safetensors.torch
 import torch
 import yapf.yapflib.yapf_api
-from mmengine.logging import MessageHub
+from mmengine.logging import MessageHub, MMLogger
 from mmengine.registry import DefaultScope
 from mmengine.visualization import Visualizer
 
@@ -42,14 +42,15 @@ def plain_text(text: str, **_: object) -> tuple[str, bool]:
 def fresh_globals():
     """Drop mmengine's named instances, which outlive the runner that made them.
 
-    A message hub would hand the iteration of one test to the next, and a default scope
-    of mmdet would decide whose ``VisionTransformer`` a later config names. Also put
-    back ``torch.load``, which commands replace in their process.
+    A message hub would hand the iteration of one test to the next, a default scope of
+    mmdet would decide whose ``VisionTransformer`` a later config names, and a run that
+    begins in the same second as one of another test would write into that one's log.
+    Also put back ``torch.load``, which commands replace in their process.
     """
     _own_loaders()
     yield
     _own_loaders()
-    for manager in (MessageHub, Visualizer, DefaultScope):
+    for manager in (MessageHub, MMLogger, Visualizer, DefaultScope):
         manager._instance_dict.clear()
 
 
