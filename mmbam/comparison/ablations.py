@@ -36,9 +36,20 @@ PAPER = {
 LEVEL = 0.05
 
 
-def ablations() -> list[str]:
-    """Return the configs of Table 1's rows, the full method first."""
-    return [str(FOLDER / 'ablations' / f'{name}.py') for name in PAPER]
+def ablations(rows: Sequence[str] = ()) -> list[str]:
+    """Return the configs of rows of Table 1, the full method first.
+
+    Args:
+        rows (Sequence[str]): Names of rows; the full method is added. Defaults to (),
+            all rows.
+    """
+    for row in rows:
+        if row not in PAPER:
+            raise InputError(
+                f'There is no row {row!r} of Table 1, only {", ".join(PAPER)}.'
+            )
+    names = [name for name in PAPER if not rows or name in (FULL, *rows)]
+    return [str(FOLDER / 'ablations' / f'{name}.py') for name in names]
 
 
 def ablation_table(results: dict, out: str | Path) -> Table:
