@@ -17,7 +17,9 @@ from .version import __version__
 try:
     require_core()
 except ImportError as error:
-    if Path(sys.argv[0]).stem != 'mmbam':
+    # With -m, sys.argv does not name the module yet.
+    as_module = ('-m', 'mmbam') in zip(sys.orig_argv, sys.orig_argv[1:])
+    if Path(sys.argv[0]).stem != 'mmbam' and not as_module:
         raise
     # The command says it without a traceback, whatever its verb.
     install = Path(__file__).parent / '.mim' / 'docs' / 'usage.md'

@@ -23,9 +23,7 @@ class Progress:
         text (str): Name of the loop.
         done (int): Number of steps that an earlier run did. Defaults to 0.
         lines (int): Number of plain lines over the whole loop, where the output is no
-            terminal. Defaults to 4.
-        seconds (float): Time after which a plain line is due in any case. Defaults
-            to 60.
+            terminal. Others come after one minute, two, four and so on. Defaults to 4.
         show (bool): Whether to show anything; only one rank should. Defaults to True.
         file (TextIO, optional): Stream to write to. Defaults to None, standard output.
     """
@@ -37,15 +35,14 @@ class Progress:
         *,
         done: int = 0,
         lines: int = 4,
-        seconds: float = 60,
         show: bool = True,
         file: TextIO | None = None,
     ) -> None:
         self.total, self.text, self.done = total, text, done
-        self._lines, self._seconds, self._show = lines, seconds, show
+        self._lines, self._show = lines, show
         self._file = file or sys.stdout
         self._first, self._began = done, time.monotonic()
-        self._said = self._began
+        self._next = 60.0  # seconds after which a line is due in any case
         self._bar: Bar | None = None
         console = Console(file=self._file)
         if show and console.is_terminal:
@@ -69,11 +66,11 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, description=self.text)
             return
-        now, total = time.monotonic(), max(self.total, 1)
+        spent, total = time.monotonic() - self._began, max(self.total, 1)
         due = self.done * self._lines // total > before * self._lines // total
-        if due or now - self._said > self._seconds:
-            self._said = now
-            spent = now - self._began
+        if due or spent >= self._next:
+            while self._next <= spent:
+                self._next *= 2
             left = spent / (self.done - self._first) * (total - self.done)
             print(
                 f'{self.text}, {100 * self.done // total} %, {_duration(spent)}, '

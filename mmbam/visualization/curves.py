@@ -29,7 +29,10 @@ def read_run(work_dir: str | Path) -> dict[str, tuple[list[int], list[float]]]:
     """
     work_dir = Path(work_dir)
     if not work_dir.exists():
-        raise InputError(f'The log {str(work_dir)!r} does not exist.')
+        raise InputError(
+            f'There is no {str(work_dir)!r}: name the work directory of a run, or its '
+            'scalars.json.'
+        )
     logs = [work_dir]
     if work_dir.is_dir():
         # Named after their times. The folder may also be that of a single start.

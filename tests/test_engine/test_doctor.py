@@ -139,7 +139,7 @@ def test_the_command_prints_and_returns_what_was_found(tmp_path):
 @pytest.mark.parametrize(
     'words, sentence',
     [
-        (['gone'], "The log 'gone' does not exist"),
+        (['gone'], "There is no 'gone': name the work directory"),
         (['--data', 'gone.py'], 'Config file not found: gone.py'),
     ],
 )

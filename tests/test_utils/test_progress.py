@@ -29,14 +29,14 @@ def test_a_file_gets_a_few_lines():
     assert lines[-1].endswith(', 0 s left')
 
 
-def test_a_slow_loop_says_a_line_now_and_then():
+def test_a_slow_loop_says_a_line_after_one_minute_two_four_and_so_on():
     file = io.StringIO()
     clock = mock.Mock(side_effect=range(0, 400_000, 30))  # 30 s a step
     with mock.patch.object(progress.time, 'monotonic', clock):
         run(file, 10, lines=1)
     lines = file.getvalue().splitlines()
-    assert [line.split(', ')[1] for line in lines] == ['30 %', '60 %', '90 %', '100 %']
-    assert lines[0] == 'Features, 30 %, 90 s, 4 min left'
+    assert [line.split(', ')[1] for line in lines] == ['20 %', '40 %', '80 %', '100 %']
+    assert lines[0] == 'Features, 20 %, 60 s, 4 min left'
 
 
 @pytest.mark.parametrize(

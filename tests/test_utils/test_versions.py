@@ -169,12 +169,20 @@ def test_import_is_refused_and_cheap():
     assert imported == '[]'
 
 
-def test_the_command_says_without_a_traceback_what_to_install():
+@pytest.mark.parametrize(
+    'started',
+    [
+        "sys.argv = ['/usr/bin/mmbam', 'doctor']",
+        "sys.argv, sys.orig_argv = ['-m'], ['python', '-W', 'ignore', '-m', 'mmbam']",
+    ],
+    ids=['mmbam', 'python -m mmbam'],
+)
+def test_the_command_says_without_a_traceback_what_to_install(started):
     program = (
         'import sys, importlib.metadata as m; real = m.version\n'
         "fake = lambda n: '0.1' if real(n) and n.endswith('mmpretrain') else real(n)\n"
         'm.version = fake\n'
-        "sys.argv = ['/usr/bin/mmbam', 'doctor']\n"
+        f'{started}\n'
         'from mmbam.cli.main import main\n'
     )
     done = subprocess.run(

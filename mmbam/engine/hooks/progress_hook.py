@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 
 from mmengine.dist import is_main_process
@@ -24,7 +23,8 @@ class ProgressHook(Hook):
     is printed now and then.
 
     Args:
-        lines (int): Number of plain lines over the whole run. Defaults to 20.
+        lines (int): Number of plain lines over the whole run, where the output is no
+            terminal. Others come after one minute, two, four and so on. Defaults to 20.
         health (bool): Whether to show means of loss and entropies over 20 steps, and
             what they mean, in place of the last loss. Defaults to False.
     """
@@ -46,7 +46,6 @@ class ProgressHook(Hook):
             'Training',
             done=runner.iter,
             lines=self.lines,
-            seconds=math.inf,
             show=is_main_process(),
             file=self._file,
         )
