@@ -77,6 +77,7 @@ setup(
             'webdataset',
         ],
         # What writes and opens ONNX; torch 2.6 and newer writes it with onnxscript.
-        'export': ['onnx', 'onnxruntime', 'onnxscript'],
+        # onnx needs ml_dtypes, whose 0.6 asks for numpy 2.
+        'export': ['onnx', 'onnxruntime', 'onnxscript', 'ml_dtypes<0.6'],
     },
 )

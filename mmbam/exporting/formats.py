@@ -104,7 +104,9 @@ def onnx(source: Source, path: Path) -> tuple[Source, list[Reading]]:
     """A graph of any batch size from ``images`` to ``embedding`` and ``map``."""
     for package in ('onnx', *(['onnxscript'] if _NEW_EXPORTER else [])):
         if util.find_spec(package) is None:
-            raise InputError(f'ONNX needs the package {package}: pip install {package}')
+            raise InputError(
+                f"ONNX needs the package {package}: pip install 'mmbam[export]'"
+            )
     source, _ = _traced(source)
     names = ['batch', 'height', 'width']
     axes = {

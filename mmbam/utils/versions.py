@@ -98,6 +98,23 @@ def check(package: Package) -> None:
     raise ImportError(f'mmbam needs {package}, but {name} {version} is installed.')
 
 
+def check_numpy() -> None:
+    """Raise ImportError if torch was built for an older numpy than is installed.
+
+    torch of before 2.3 starts with numpy 2, but cannot pass an array to it.
+    """
+    try:
+        torch, numpy = (metadata.version(name) for name in ('torch', 'numpy'))
+        wrong = Version(torch) < Version('2.3') and Version(numpy) >= Version('2')
+    except (metadata.PackageNotFoundError, InvalidVersion):
+        return
+    if wrong:
+        raise ImportError(
+            f'mmbam needs numpy <2 with torch {torch}, but numpy {numpy} is installed '
+            "(pip install 'numpy<2')."
+        )
+
+
 def require_core() -> None:
     """Check what pre-training needs, and name all that does not fit.
 
@@ -109,6 +126,10 @@ def require_core() -> None:
             check(package)
         except ImportError as error:
             wrong.append(str(error))
+    try:
+        check_numpy()
+    except ImportError as error:
+        wrong.append(str(error))
     if wrong:
         raise ImportError('\n'.join(wrong))
 

@@ -132,6 +132,22 @@ def test_asks_the_module_where_metadata_is_ambiguous(install, found):
         versions.require_core()
 
 
+@pytest.mark.parametrize('torch, numpy', [('2.2.2+cpu', '2.4.6'), ('2.1.2', '2.0.0')])
+def test_refuses_numpy_2_for_a_torch_made_for_numpy_1(install, torch, numpy):
+    """torch only warns, and fails at the first array."""
+    install({**CLASSIC, 'torch': torch, 'numpy': numpy})
+    with pytest.raises(ImportError) as error:
+        versions.require_core()
+    message = str(error.value)
+    assert f'torch {torch}, but numpy {numpy} is' in message and '\n' not in message
+
+
+def test_accepts_numpy_of_the_time_of_torch(install):
+    for stack, numpy in ((CLASSIC, '1.26.4'), (FORKS, '2.2.6')):
+        install({**stack, 'numpy': numpy})
+        versions.require_core()
+
+
 def test_dense_part_refuses_mmcv_that_mmdet_refuses(install):
     install({**CLASSIC, 'mmcv': '2.2.0'}, {'mmcv._ext': 'there'})
     versions.require_core()
