@@ -92,6 +92,11 @@ def export_backbone(
     else:
         _require_replaceable(path)
     found = load_source(checkpoint, config, options, source, size, prefix, model)
+    if not all(part.isfinite().all() for pair in found.expected for part in pair):
+        raise InputError(
+            f'The features of {str(checkpoint)!r} are not finite: its weights are '
+            'damaged, or its training diverged.'
+        )
     if license:
         found.facts['license'] = license
     with written(path) if suffix else _written_folder(path) as part:

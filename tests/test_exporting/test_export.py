@@ -237,6 +237,16 @@ def test_what_has_no_twin_in_timm_is_said(checkpoints, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_weights_that_are_not_finite_are_named(checkpoints, tmp_path):
+    weights = torch.load(checkpoints / 'resnet.pth', weights_only=False)
+    weights['state_dict']['teacher.backbone.conv1.weight'][0] = float('nan')
+    torch.save(weights, tmp_path / 'nan.pth')
+    for to in ('timm', 'torchscript'):
+        with pytest.raises(InputError, match='nan.pth.* are not finite: its weights'):
+            export_backbone(tmp_path / 'nan.pth', to)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_certificates_of_several_files_share_a_place(checkpoints, tmp_path, in_process):
     for to in ('timm', 'safetensors'):
         export_backbone(checkpoints / 'vit.pth', to, place(tmp_path, to))
