@@ -72,9 +72,10 @@ class ReadErrors:
             ]
             what = '1 image' if len(listed) == 1 else f'{len(listed)} images'
             start = ' ' if len(listed) == 1 else '\n'
+            allowed = f' and max_errors={self.max_errors} allows {limit}'
             raise TooManyReadErrors(
-                f'{what} cannot be read and max_errors={self.max_errors} allows '
-                f'{limit}:{start}' + '\n'.join(listed)
+                f'{what} cannot be read{allowed if limit else ""}:{start}'
+                + '\n'.join(listed)
             )
         if new:
             # ERROR, because other ranks than the first log nothing below it.

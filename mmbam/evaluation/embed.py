@@ -154,9 +154,10 @@ def _take_up(note: Path, settings: dict) -> str:
     changed = [key for key in settings if before.get(key) != settings[key]]
     if not changed:
         return ''
+    listed = ' and '.join(', '.join(changed).rsplit(', ', 1))
     return (
-        f'{str(note.parent)!r} holds parts of embeddings with another '
-        f'{" and ".join(changed)}: remove it, or name another file with --out.'
+        f'{str(note.parent)!r} holds parts of embeddings with another {listed}: '
+        'remove it, or choose another --out.'
     )
 
 

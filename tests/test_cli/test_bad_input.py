@@ -119,9 +119,10 @@ def test_a_class_without_images(root, command):
 )
 def test_an_image_that_cannot_be_read(root, command, workers):
     sentence = said(root, f'{command} --num-workers {workers}')
-    assert '1 image cannot be read and max_errors=0 allows 0' in sentence
     image = f'{root}/broken/class0/000.png'
-    assert sentence.endswith(f': {image} (ValueError: this is no image)')
+    assert sentence.endswith(
+        f': 1 image cannot be read: {image} (ValueError: this is no image)'
+    )
 
 
 def test_a_class_with_one_image(root, capsys):

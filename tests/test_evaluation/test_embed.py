@@ -112,6 +112,10 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_bytes(tmp_path, cut):
         (dict(settings=dict(a=2)), 'another a:'),
         (dict(batch_size=3), 'batch_size'),
         (dict(half=True), 'half'),
+        (
+            dict(half=True, tokens=True, settings=dict(a=2)),
+            'another a, tokens and half:',
+        ),
         (dict(names=[*NAMES[1:], 'new']), 'images'),
     ],
 )
