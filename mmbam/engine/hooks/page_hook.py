@@ -79,10 +79,11 @@ class PageHook(Hook):
     def after_train(self, runner: Runner) -> None:
         """Make the last page."""
         minutes = (time.monotonic() - self._began) / 60
+        since = f' since step {self._first_iter:,}' if self._first_iter else ''
         self.write(
             runner,
             f'The run is complete: {runner.iter:,} of {runner.max_iters:,} steps, '
-            f'{minutes:.1f} minutes.',
+            f'{minutes:.1f} minutes{since}.',
         )
 
     def write(self, runner: Runner, note: str) -> None:
@@ -128,7 +129,10 @@ class PageHook(Hook):
             runner.message_hub.update_info(UNIFORM, now.uniform)
             facts['state'] = now.word
             facts['which means'] = MEANINGS[now.word]
-            facts['loss'] = f'{now.loss:.3f} (nothing learned: {now.uniform:.3f})'
+            facts['loss'] = (
+                f'{now.loss:.3f}, mean of the last steps '
+                f'(nothing learned: {now.uniform:.3f})'
+            )
             facts['entropy of A'] = f'{now.entropy_a:.3f}, attention of the views'
             facts['entropy of B'] = f'{now.entropy_b:.3f}, balanced target'
         history = runner.message_hub.get_info('knn_history', [])
