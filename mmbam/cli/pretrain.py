@@ -173,6 +173,8 @@ def summarize(outcome: dict[str, str], args: argparse.Namespace) -> None:
     weights = str(out / Path(outcome['checkpoint']).name)
     checkpoint = shlex.quote(weights)
     config, images = shlex.quote(outcome['config']), shlex.quote(args.images)
+    # Not in the folder that all runs share: parts of another run's would be in the way.
+    neighbors = shlex.quote(str(out / 'neighbors'))
     lines = [
         '',
         f'Done. The weights are in {weights}.',
@@ -180,7 +182,7 @@ def summarize(outcome: dict[str, str], args: argparse.Namespace) -> None:
         'What you may type next:',
         f'  accuracy       mmbam knn {config} {checkpoint}'
         + ('' if args.labeled else f' --size {size} --train DIR --test DIR'),
-        f'  neighbors      mmbam neighbors {images} {checkpoint}',
+        f'  neighbors      mmbam neighbors {images} {checkpoint} --out {neighbors}',
         f'  how it went    mmbam doctor {shlex.quote(str(out))}',
         # Of all formats, this one takes any network and needs no other package.
         f'  other formats  mmbam export {checkpoint} --to torchscript',

@@ -96,6 +96,8 @@ def test_the_summary_says_what_to_type_next(done):
     config, checkpoint = outcome['config'], outcome['checkpoint']
     assert f'mmbam knn {config} {checkpoint}' in printed
     assert f'mmbam export {checkpoint} --to torchscript' in printed
+    # The folder that neighbors takes without --out may hold parts of another run.
+    assert f'{checkpoint} --out {Path(checkpoint).parent / "neighbors"}' in printed
     # Without --out, there would be a picture for each image.
     attention = f'attention {config} {checkpoint} {images} --out attention.png'
     assert attention in printed
@@ -159,6 +161,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(
     before = (out / 'config.py').read_text()
     outcome = command(*words, '--resume')
     assert_equal(weights(done[0]['checkpoint']), weights(outcome['checkpoint']))
+    assert ' minutes since step 2.' in (out / 'index.html').read_text()
     # mmengine writes `resume = True` into it: another start would go on, too.
     assert (out / 'config.py').read_text() == before
 
