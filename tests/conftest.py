@@ -45,15 +45,16 @@ def fresh_globals():
     A message hub would hand the iteration of one test to the next, a default scope of
     mmdet would decide whose ``VisionTransformer`` a later config names, and a run that
     begins in the same second as one of another test would write into that one's log.
-    Also put back ``torch.load``, which commands replace in their process.
+    Also put back ``torch.load``, which commands replace in their process. A fixture of
+    a module has run before this one, so all of it happens before a test, too.
     """
-    _own_loaders()
+    _start_anew()
     yield
-    _own_loaders()
+    _start_anew()
+
+
+def _start_anew() -> None:
     for manager in (MessageHub, MMLogger, Visualizer, DefaultScope):
         manager._instance_dict.clear()
-
-
-def _own_loaders() -> None:
     torch.load, torch.storage._load_from_bytes, safetensors.torch.load_file = LOADERS
     torch.serialization.load = torch.load

@@ -22,12 +22,13 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from mmbam.utils.process_group import lost_contact
-dist.init_process_group('gloo', timeout=timedelta(seconds=5))
-dist.barrier()
+dist.init_process_group('gloo')
+dist.barrier()  # however long the other takes to import torch
+group = dist.new_group(timeout=timedelta(seconds=5))
 if os.environ['RANK'] == '1':
     os.kill(os.getpid(), int(sys.argv[1]))
 try:
-    dist.all_reduce(torch.ones(1000))
+    dist.all_reduce(torch.ones(1000), group=group)
 except RuntimeError as error:
     print(lost_contact(error), flush=True)
 os._exit(1)
