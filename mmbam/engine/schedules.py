@@ -50,7 +50,8 @@ def rescale_schedules(
     length = max((s.get('end', 0) for s in moved), default=0)
     # How many steps an epoch has, only its data set knows; it is a whole number.
     ends_with_run = length == own if by_epoch else length > 0 and length % own == 0
-    if not ends_with_run:
+    # A warm-up alone is as long as it is, however many epochs follow.
+    if not ends_with_run or all(_is_warm_up(s) for s in moved):
         return None
     for schedule in moved:
         _rescale(schedule, own, new)
@@ -59,6 +60,11 @@ def rescale_schedules(
         f'The schedules were made for {own} epochs and keep their shares of {new}, by '
         f'{unit}: {ends}.'
     )
+
+
+def _is_warm_up(schedule: Any) -> bool:
+    kind = schedule.get('type', '')
+    return 'Linear' in kind and schedule.get('end_factor', 1.0) >= 1.0
 
 
 def _rescale(schedule: Any, own: int, new: int) -> None:

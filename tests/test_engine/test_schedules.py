@@ -60,6 +60,14 @@ def test_a_config_of_mmbam_pretrain_is_in_steps(tmp_path, end, expected, words):
     assert words in said if words else said is None
 
 
+def test_a_warm_up_alone_is_not_taken_for_the_whole_run(tmp_path):
+    path = tmp_path / 'config.py'
+    warm_up = STEPS.replace("    dict(type='CosineAnnealingLR'", "    # dict('")
+    path.write_text(warm_up.replace('end=8', 'end=500'))
+    cfg, said = rescaled({'train_cfg.max_epochs': 5}, path)
+    assert spans(cfg) == [(0, 500)] and said is None
+
+
 @pytest.mark.parametrize(
     'options',
     [
