@@ -42,7 +42,8 @@ VARIABLES = {
 
 def set_rank(launcher: str, local_rank: int = 0) -> None:
     """Tell mmengine which process of a machine this is; see :func:`load_config`."""
-    if launcher == 'pytorch':
+    # Without a rank, nobody started this process; load_config says what is missing.
+    if launcher == 'pytorch' and 'RANK' in os.environ:
         end_with_parent()
     of_mpi = os.environ.get('OMPI_COMM_WORLD_LOCAL_RANK')
     of_slurm = os.environ.get('SLURM_LOCALID')

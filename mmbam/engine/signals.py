@@ -8,10 +8,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 #: Ctrl-C, the end of a terminal, and what schedulers send before a time limit.
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+# Command of the process that takes in those who lost their parent.
+_FIRST = Path('/proc/1/cmdline')
 
 _received = 0
 
@@ -70,9 +73,20 @@ def end_with_parent(parent: int | None = None) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         raise OSError(ctypes.get_errno(), 'prctl(PR_SET_PDEATHSIG)')
-    # Ours says who it is; otherwise init takes in who lost its parent.
+    # Ours says who it is; otherwise init takes in who lost its parent. In a container
+    # torchrun itself may be the first process.
     known = parent or os.environ.get('MMBAM_TORCHRUN_PID')
-    lost = os.getppid() == 1 if known is None else os.getppid() != int(known)
+    if known is None:
+        lost = os.getppid() == 1 and not _is_torchrun(_FIRST)
+    else:
+        lost = os.getppid() != int(known)
     if lost:
         name = 'mmbam compare' if parent else 'torchrun'
         sys.exit(f'{name}, which started this process, has ended.')
+
+
+def _is_torchrun(command: Path) -> bool:
+    try:
+        return b'torch' in command.read_bytes()
+    except OSError:  # a system that hides the processes of others
+        return False

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from mmengine.config import Config
 from mmengine.hooks import LoggerHook
 
-from mmbam.engine import launch
+from mmbam.engine import launch, signals
 
 CONFIG = """
 default_scope = 'mmpretrain'
@@ -51,6 +53,32 @@ def test_a_launcher_that_did_not_launch_is_named(config, monkeypatch):
     monkeypatch.delenv('RANK', raising=False)
     with pytest.raises(ValueError, match='pytorch needs .*: RANK, .*/dist_train.sh'):
         launch.load_config(config, launcher='pytorch')
+
+
+@pytest.mark.parametrize(
+    'rank, first, ends',
+    [
+        ('0', b'/sbin/init', True),  # torchrun has ended, and init took this one in
+        ('0', b'python\0/usr/bin/torchrun\0train.py', False),  # as in a container
+        (None, b'/sbin/init', False),  # not started by torchrun at all
+    ],
+)
+def test_a_rank_ends_if_torchrun_has_ended(tmp_path, monkeypatch, rank, first, ends):
+    for name in ('RANK', 'MMBAM_TORCHRUN_PID'):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv('LOCAL_RANK', '0')
+    if rank:
+        monkeypatch.setenv('RANK', rank)
+    (tmp_path / 'cmdline').write_bytes(first)
+    monkeypatch.setattr(signals, '_FIRST', tmp_path / 'cmdline', raising=False)
+    monkeypatch.setattr(signals.os, 'getppid', lambda: 1)
+    monkeypatch.setattr(signals.ctypes, 'CDLL', mock.Mock())
+    signals.ctypes.CDLL.return_value.prctl.return_value = 0
+    if ends:
+        with pytest.raises(SystemExit, match='torchrun.* has ended'):
+            launch.set_rank('pytorch')
+    else:
+        launch.set_rank('pytorch')
 
 
 @pytest.mark.parametrize('scope', ['mmdet', 'mmseg'])
