@@ -61,7 +61,7 @@ def test_both_matrices_of_every_run_are_drawn(tmp_path, count, monkeypatch):
 def test_what_is_wrong_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match='holds no vis_data/scalars.json'):
         read_run(tmp_path)
-    with pytest.raises(FileNotFoundError, match='does not exist'):
+    with pytest.raises(FileNotFoundError, match='name the work directory of a run'):
         read_run(tmp_path / 'gone')
     for text in ('{"loss": 1', '{"loss": 1}', '[1]'):
         (tmp_path / 'scalars.json').write_text(text)
