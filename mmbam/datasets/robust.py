@@ -57,6 +57,11 @@ class ReadErrors:
     def add(self, path: str, error: Exception) -> None:
         """Count and log an image that cannot be read; raise if these are too many."""
         reason = f'{type(error).__name__}: {error}'
+        limit = self._limit()
+        if limit == 0:  # no record, because it may grow: mmbam embed goes on
+            raise TooManyReadErrors(
+                f'1 image cannot be read: {printable(path)} ({reason})'
+            )
         new = path not in self.paths()
         if new:
             line = json.dumps([path, reason]) + '\n'
@@ -65,17 +70,14 @@ class ReadErrors:
                 os.write(descriptor, line.encode())
             finally:
                 os.close(descriptor)
-        failed, limit = self.paths(), self._limit()
+        failed = self.paths()
         if len(failed) > limit:
             listed = [
                 f'{printable(name)} ({reason})' for name, reason in failed.items()
             ]
-            what = '1 image' if len(listed) == 1 else f'{len(listed)} images'
-            start = ' ' if len(listed) == 1 else '\n'
-            allowed = f' and max_errors={self.max_errors} allows {limit}'
             raise TooManyReadErrors(
-                f'{what} cannot be read{allowed if limit else ""}:{start}'
-                + '\n'.join(listed)
+                f'{len(listed)} images cannot be read and max_errors={self.max_errors} '
+                f'allows {limit}:\n' + '\n'.join(listed)
             )
         if new:
             # ERROR, because other ranks than the first log nothing below it.
