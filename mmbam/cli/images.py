@@ -32,7 +32,12 @@ class ImagesAndNetwork:
         self.cfg = network_config(
             args.checkpoint, args.config, args.model, args.size, args.cfg_options
         )
-        self.pipeline = evaluation_pipeline(self.cfg, args.size or self.cfg.get('size'))
+        steps = evaluation_pipeline(self.cfg, args.size or self.cfg.get('size'))
+        # No other image may take the place of one that cannot be read.
+        self.pipeline = [
+            {**step, 'max_errors': 0} if step['type'].endswith('LoadImage') else step
+            for step in steps
+        ]
         self.dataset = images_in(args.images, self.pipeline)
         self.names = image_names(self.dataset, args.images)
         self.backbone, self.preprocessor = build_frozen(
@@ -40,7 +45,7 @@ class ImagesAndNetwork:
         )
 
     def embed(self, out: str | Path, tokens: bool = False) -> Path:
-        """Write the embeddings of all images; see :func:`embed`."""
+        """Write the embeddings of all images, and forget those that cannot be read."""
         args = self.args
         settings: dict[str, Any] = dict(
             checkpoint=stamp(args.checkpoint),
@@ -50,7 +55,7 @@ class ImagesAndNetwork:
             source=args.source,
             prefix=args.prefix,
         )
-        return embed(
+        kept = embed(
             self.backbone,
             self.dataset,
             out,
@@ -62,6 +67,10 @@ class ImagesAndNetwork:
             half=args.half,
             settings=settings,
         )
+        if len(kept) < len(self.names):
+            self.dataset.get_subset_(kept)
+            self.names = [self.names[number] for number in kept]
+        return Path(out)
 
     def queries(self, paths: list[str]) -> tuple[ImageFiles, Tensor]:
         """Single images and their embeddings."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import time
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from mmengine.dataset import default_collate
 from mmengine.dist import (
     all_gather_object,
     barrier,
@@ -35,9 +35,11 @@ from mmbam.utils.random import preserved_randomness
 
 from .embedding_files import Rows, require_format, write_embeddings
 from .features import preprocess, stack_images
+from .readable import ReadableImages, collate
 
 # Batches in a part; fewer where a data set is small, so that ranks share it evenly.
 _BATCHES, _PARTS = 16, 64
+_NAMED = 10  # images that cannot be read, at most
 
 
 def embed(
@@ -52,17 +54,20 @@ def embed(
     tokens: bool = False,
     half: bool = False,
     settings: Mapping[str, Any] | None = None,
-) -> Path:
+) -> list[int]:
     """Write the embeddings of all images of a data set, in its order.
 
-    Parts are kept in the folder ``<out>.parts`` until all are there. A later call with
-    the same settings goes on with the parts that are missing. The batches, and so the
-    bytes of the result, depend neither on interruptions nor on the number of ranks.
+    Images that cannot be read are left out, and the log names them. Parts are kept in
+    the folder ``<out>.parts`` until all are there. A later call with the same settings
+    goes on with the parts that are missing. The batches, and so the bytes of the
+    result, depend neither on interruptions nor on the number of ranks.
 
     Args:
         backbone (nn.Module): A backbone of mmpretrain or timm.
         dataset (Dataset): Data set of samples as OpenMMLab packs them. Labels are not
-            needed.
+            needed. An image that cannot be read raises
+            :class:`mmbam.datasets.robust.TooManyReadErrors`, as that of
+            ``mmbam.LoadImage`` with ``max_errors=0`` does.
         out (str | Path): File to write, see :func:`write_embeddings`.
         names (list[str]): Name of each sample.
         preprocessor (nn.Module, optional): Module that normalizes batches. Defaults to
@@ -76,13 +81,15 @@ def embed(
             it. Defaults to None.
 
     Returns:
-        Path: The file.
+        list[int]: Numbers of the samples whose embeddings the file holds.
     """
     out = Path(out)
     require_format(out)
     require_writable(out)
     if batch_size < 1:
         raise InputError(f'batch_size must be at least 1, but got {batch_size}.')
+    with preserved_randomness():
+        readable = ReadableImages(dataset, names)
     indices = range(len(names))
     batches = [list(indices[i : i + batch_size]) for i in indices[::batch_size]]
     length = max(1, min(_BATCHES, len(batches) // _PARTS))
@@ -97,28 +104,44 @@ def embed(
     own = missing[rank::world_size]
     with input_errors((ValueError,)):  # of num_workers
         loader = DataLoader(
-            dataset,
+            readable,
             batch_sampler=[batch for number in own for batch in parts[number]],
             num_workers=num_workers,
-            collate_fn=default_collate,
+            collate_fn=collate,
         )
     results = _outputs(backbone, loader, preprocessor, tokens, half)
     with frozen(backbone), preserved_randomness():
         for number in own:
             rows = [next(results) for _ in parts[number]]
             joined = {
-                key: np.concatenate([row[key] for row in rows]) for key in rows[0]
+                key: np.concatenate([row[key] for row in rows if key in row])
+                for key in max(rows, key=len)  # the rest of an empty batch is missing
             }
             with written(files[number]) as part, part.open('wb') as file:
                 np.savez(file, **joined)
         next(results, None)  # ends the progress bar
     # Not a barrier, which gives up where another rank has much more to do.
     _wait(lambda: all(file.is_file() for file in files) or not folder.is_dir())
+    found: list[Any] = [_records(files) if is_main_process() else None]
+    broadcast_object_list(found)
+    kept, unreadable = found[0]
+    numbers = [number for part in kept for number in part]
+    listed = ', '.join(unreadable[:_NAMED])
+    if len(unreadable) > _NAMED:
+        listed += f' and {len(unreadable) - _NAMED:,} more'
     if is_main_process():
-        write_embeddings(out, names, _arrays(files, len(names)))
+        if numbers and unreadable:
+            share = f'{len(unreadable):,} of {len(names):,}'
+            text = f'Images that cannot be read are left out ({share}): {listed}'
+            print_log(text, 'current', logging.WARNING)
+        if numbers:
+            arrays = _arrays([f for f, part in zip(files, kept) if part], len(numbers))
+            write_embeddings(out, [names[number] for number in numbers], arrays)
         shutil.rmtree(folder)
     _wait(lambda: not folder.is_dir())
-    return out
+    if not numbers:
+        raise InputError(f'None of the {len(names):,} images can be read: {listed}.')
+    return numbers
 
 
 def _missing(folder: Path, files: list[Path], settings: dict) -> list[int]:
@@ -166,7 +189,8 @@ def _absent(files: list[Path]) -> list[int]:
     for number, file in enumerate(files):
         try:
             with np.load(file) as part:
-                part['embeddings']
+                if len(part['kept']):
+                    part['embeddings']
         # A part that was cut short when the machine died is made anew.
         except Exception:
             file.unlink(missing_ok=True)
@@ -184,16 +208,31 @@ def _outputs(
     """Run the network on each batch."""
     device = next(backbone.parameters()).device.type
     kind = torch.float16 if device == 'cuda' else torch.bfloat16
-    for batch in with_progress(loader, len(loader), 'Images'):
+    for kept, unreadable, batch in with_progress(loader, len(loader), 'Images'):
+        result = dict(kept=np.array(kept, int), unreadable=np.array(unreadable, str))
+        if not kept:
+            yield result
+            continue
         images = preprocess(stack_images(batch['inputs']), None, backbone, preprocessor)
         with torch.autocast(device, kind, enabled=half):
             if tokens:
                 found: tuple[Tensor, ...] = embedding_and_tokens(backbone, images)
             else:
                 found = (embedding(backbone, images),)
-        result = dict(zip(('embeddings', 'tokens'), found))
         wanted = torch.float16 if half else torch.float32
-        yield {key: value.to(wanted).cpu().numpy() for key, value in result.items()}
+        for key, value in zip(('embeddings', 'tokens'), found):
+            result[key] = value.to(wanted).cpu().numpy()
+        yield result
+
+
+def _records(files: list[Path]) -> tuple[list[list[int]], list[str]]:
+    """Numbers of the samples in each part, and the images that cannot be read."""
+    kept, unreadable = [], []
+    for file in files:
+        with np.load(file) as part:
+            kept.append(part['kept'].tolist())
+            unreadable += part['unreadable'].tolist()
+    return kept, unreadable
 
 
 def _arrays(files: list[Path], number: int) -> dict[str, Rows]:

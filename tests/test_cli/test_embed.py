@@ -90,14 +90,78 @@ def test_parts_of_other_images_are_not_mixed(place, tmp_path, monkeypatch):
     assert run(embed, *words).is_file()
 
 
-@pytest.mark.slow
-def test_two_devices_write_what_one_does(place, tmp_path):
+@pytest.fixture
+def damaged(place, tmp_path):
+    """The same images, of which the first two and a later one cannot be read."""
+    folder = tmp_path / 'damaged'
+    shutil.copytree(place[0] / 'test', folder)
+    whole = (folder / 'class0/000.png').read_bytes()
+    (folder / 'class0/000.png').write_bytes(whole[: len(whole) // 2])
+    (folder / 'class0/001.png').write_text('no image')
+    (folder / 'class1/001.png').write_bytes(b'')
+    return folder
+
+
+@pytest.mark.parametrize('workers', [0, 2])
+@pytest.mark.parametrize('load', ["'LoadImageFromFile'", "'mmbam.LoadImage'"])
+def test_images_that_cannot_be_read_are_left_out(
+    place, damaged, tmp_path, workers, load
+):
+    _, config, weights, backbone = place
+    other = tmp_path / 'config.py'  # mmbam.LoadImage would take another image
+    other.write_text(config.read_text().replace("'LoadImageFromFile'", load))
+    out = tmp_path / 'a.npz'
+    words = ['embed', damaged, weights, '--config', other, '--out', out]
+    printed, error = run_verb(*words, '--num-workers', workers)
+    assert error is None and 'embeddings of 4 images' in printed
+    for name in ('class0/000.png', 'class0/001.png', 'class1/001.png'):
+        (damaged / name).unlink()
+    expected, _ = slow_features(backbone, damaged)
+    with np.load(out) as file:
+        np.testing.assert_allclose(file['embeddings'], expected, atol=1e-5)
+        assert file['files'].tolist() == [
+            'class0/002.png', 'class1/000.png', 'class1/002.png', 'class1/copy.png'
+        ]  # fmt: skip
+
+
+def test_neighbors_of_the_images_that_can_be_read(place, damaged, tmp_path):
     root, config, weights, _ = place
-    words = ['neighbors', root / 'test', weights, '--config', config]
+    outside = tmp_path / 'outside.png'
+    shutil.copy(root / 'test/class0/001.png', outside)
+    words = ['neighbors', damaged, weights, '--config', config, '--num-workers', 0]
+    words += ['--out', tmp_path, '--query']
+    queries = [damaged / 'class1/copy.png', outside]
+    _, error = run_verb(*words, *queries, '--k', 1)
+    assert error is None
+    text = (tmp_path / 'index.html').read_text()
+    assert text.count('4 images of') == 1 and 'of 6 pairs' in text
+    assert f'{outside}: class1/copy.png (1.000)' in text
+    assert f'{queries[0]}: class1/copy.png' not in text
+    _, error = run_verb(*words, damaged / 'class0/001.png')
+    assert f'{damaged}/class0/001.png (ValueError: this is no image)' in error
+
+
+def test_no_image_that_can_be_read_is_one_sentence(place, tmp_path):
+    _, config, weights, _ = place
+    (tmp_path / 'images').mkdir()
+    (tmp_path / 'images/a.png').write_text('no image')
+    words = [tmp_path / 'images', weights, '--config', config, '--out', tmp_path / 'o']
+    _, error = run_verb('neighbors', *words)
+    reason = 'a.png (ValueError: this is no image)'
+    assert error.endswith(f': None of the 1 images can be read: {reason}.')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('whole', [True, False])
+def test_two_devices_write_what_one_does(place, damaged, tmp_path, whole):
+    root, config, weights, _ = place
+    words = ['neighbors', root / 'test' if whole else damaged, weights]
+    words += ['--config', config, '--batch-size', 2]
     words += ['--num-workers', 0, '--out']
     _, error = run_verb(*words, tmp_path / '1')
     assert error is None
-    run_verb_on_devices(2, *words, tmp_path / '2')
+    printed = run_verb_on_devices(2, *words, tmp_path / '2')
+    assert printed.count('cannot be read are left out (3 of 7): ') == (not whole)
     for name in ('index.html', 'embeddings.npz'):
         one, two = ((tmp_path / n / name).read_bytes() for n in '12')
         assert one == two
