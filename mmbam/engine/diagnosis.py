@@ -47,7 +47,7 @@ def _loss(scalars: Mapping[str, Course]) -> list[Finding]:
             helps = 'A lower learning rate, clip_grad, or a run without --amp.'
             return [Finding(PROBLEM, f'the loss is {loss} at step {step}', helps)]
     if len(losses) < ENOUGH:
-        text = f'{len(losses)} logged values are too few to judge a course'
+        text = f'values logged: {len(losses)}; to judge a course takes {ENOUGH}'
         return [Finding(NOTE, text, 'default_hooks.logger.interval logs more often.')]
     start, end = _ends(losses)
     text = f'the loss went from {start:.3f} to {end:.3f}'

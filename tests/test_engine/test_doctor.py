@@ -69,7 +69,7 @@ def test_accuracy_that_fell_and_short_logs_are_noted(tmp_path):
     notes = [f.text for f in check_run(fell) if f.level == NOTE]
     assert len(notes) == 1 and 'best at step 10, 60.0 %' in notes[0]
     short = check_run(write(tmp_path / 'short', steps=3))
-    assert short[0].level == NOTE and '3 logged values' in short[0].text
+    assert short[0].level == NOTE and 'values logged: 3;' in short[0].text
 
 
 def test_a_loss_above_that_of_a_network_that_knows_nothing_is_noted(tmp_path):
