@@ -6,7 +6,8 @@ then with the best of them two other values of its own main setting. A trial is 
 seed, trained on four fifths of the training images and judged by k-NN on the rest, so
 that test images choose nothing. Then the best setting of each method runs with several
 seeds on all training images. All runs of a stage get the same time, by steps that are
-timed in turns; ``mmbam compare`` does the work, and running this again continues.
+timed in turns; ``mmbam compare`` does the work, and running this again continues. With
+``--trials 0``, methods take the settings that won the trials of docs/comparison.md.
 
 Two processes may share the work: give each some of the methods, and start the second
 when the first has timed the steps (``plan.json``), which all use. One of them with all
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 from pathlib import Path
@@ -26,6 +28,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from mmbam.comparison import Settings, compare  # noqa: E402
+from mmbam.comparison.compare import PLAN  # noqa: E402
 from mmbam.comparison.method import load_methods  # noqa: E402
 from mmbam.comparison.pictures import draw_course  # noqa: E402
 from mmbam.comparison.plan import plan_epochs  # noqa: E402
@@ -72,6 +75,20 @@ OWN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     'vicreg': ({'model.head.covariance': 0.3}, {'model.head.covariance': 3.0}),
     'dino': ({LOSS + 'teacher_temp': 0.04}, {LOSS + 'teacher_temp': 0.06}),
 }
+# What won the trials of docs/comparison.md: an optimizer, and own settings.
+WON: dict[str, tuple[str, dict[str, Any]]] = {
+    'bam': ('AdamW 0.005', {}),
+    'bam-4views': ('AdamW 0.005', OWN['bam-4views'][0]),
+    'bam-teacher': ('AdamW 0.005', OWN['bam-teacher'][1]),
+    'bam-multicrop': ('LARS 0.4', OWN['bam-multicrop'][1]),
+    'bam-teacher-multicrop': ('LARS 0.4', OWN['bam-teacher-multicrop'][1]),
+    'simclr': ('LARS 0.4', OWN['simclr'][0]),
+    'mocov3': ('LARS 0.4', OWN['mocov3'][0]),
+    'byol': ('LARS 0.4', {}),
+    'barlowtwins': ('AdamW 0.002', OWN['barlowtwins'][1]),
+    'vicreg': ('LARS 0.4', {}),
+    'dino': ('AdamW 0.005', OWN['dino'][0]),
+}
 
 
 def options_of(optimizer: str, own: dict[str, Any]) -> dict[str, Any]:
@@ -94,40 +111,21 @@ class Race:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.out = args, Path(args.out)
+        self.out.mkdir(parents=True, exist_ok=True)
 
-    def settings(self, stage: str, **changes: Any) -> Settings:
-        data = self.args.data if stage == 'finals' else f'{self.args.data}/train'
-        return Settings(
-            str(data),
-            backbone=self.args.backbone,
-            workers=self.args.workers,
-            amp=self.args.amp,
-            evaluations=1 if stage == 'trials' else 5,
-            keep=stage == 'finals',
-            **changes,
-        )
+    def settings(self, data: Path, **changes: Any) -> Settings:
+        args = self.args
+        shared = dict(backbone=args.backbone, workers=args.workers, amp=args.amp)
+        return Settings(str(data), **shared, **changes)
 
-    def epochs(self, stage: str) -> dict[str, int]:
-        """Epochs of each method that fit into the minutes of a stage."""
-        minutes = getattr(self.args, stage)
-        (self.out / stage).mkdir(parents=True, exist_ok=True)
-        plan = plan_epochs(
-            load_methods([*OWN]),
-            self.settings(stage, minutes=minutes),
-            self.out / 'plan.json',
-        )
+    def epochs(self) -> dict[str, int]:
+        """Epochs of each method that fit into the minutes of a trial."""
+        settings = self.settings(self.args.data / 'train', minutes=self.args.trials)
+        plan = plan_epochs(load_methods([*OWN]), settings, self.out / PLAN)
         for name, found in plan.items():
             if 'error' in found:
                 raise InputError(f'{name} cannot be timed: {found["error"]}')
         return {name: found['epochs'] for name, found in plan.items()}
-
-    def run(
-        self, stage: str, name: str, label: str, options: dict, seeds: list[int]
-    ) -> list[dict]:
-        """Results of one setting of a method."""
-        settings = self.settings(stage, epochs=self.plan[name], options={name: options})
-        folder = self.out / stage / f'{name}, {label}'
-        return compare(settings, [name], seeds, folder)['runs']
 
     def trials(self, name: str) -> dict[str, Any]:
         """The best of a method's trials: label, options, k-NN of every trial."""
@@ -136,7 +134,14 @@ class Race:
         def attempt(optimizer: str, own: dict[str, Any]) -> None:
             word = ''.join(f', {word_of(*item)}' for item in own.items())
             options = options_of(optimizer, own)
-            (run,) = self.run('trials', name, optimizer + word, options, [0])
+            settings = self.settings(
+                self.args.data / 'train',
+                epochs=self.plan[name],
+                evaluations=1,
+                options={name: options},
+            )
+            folder = self.out / 'trials' / f'{name}, {optimizer}{word}'
+            (run,) = compare(settings, [name], [0], folder)['runs']
             # A run that failed, as by a loss that is not finite, is the worst.
             score = run['history'][-1]['knn'] if 'history' in run else 0.0
             found[optimizer + word] = score, options
@@ -152,28 +157,36 @@ class Race:
 
     def race(self) -> None:
         names = self.args.methods
-        self.plan = self.epochs('trials')
-        best = {name: self.trials(name) for name in names}
-        print_table(
-            f'Trials of {self.args.trials:g} minutes: k-NN (%) on held-out images',
-            ['method', 'epochs', *map(str, range(1, len(OPTIMIZERS) + 3)), 'best'],
-            [
-                [name, self.plan[name], *one['trials'].values(), one['best']]
-                for name, one in best.items()
-            ],
-        )
+        best = {name: dict(options=options_of(*WON[name])) for name in names}
         results: dict[str, Any] = dict(trials=best, finals={})
+        if self.args.trials:
+            self.plan = self.epochs()
+            best = results['trials'] = {name: self.trials(name) for name in names}
+            print_table(
+                f'Trials of {self.args.trials:g} minutes: k-NN (%) on held-out images',
+                ['method', 'epochs', *map(str, range(1, len(OPTIMIZERS) + 3)), 'best'],
+                [
+                    [name, self.plan[name], *one['trials'].values(), one['best']]
+                    for name, one in best.items()
+                ],
+            )
         if self.args.finals:
-            self.plan = self.epochs('finals')
-            for seed in self.args.seeds:  # so that all methods have the first seed
-                for name in names:
-                    one = best[name]
-                    seeds = self.args.seeds[: self.args.seeds.index(seed) + 1]
-                    runs = self.run('finals', name, one['best'], one['options'], seeds)
-                    results['finals'][name] = runs
-                    self.save(results)
+            self.save(results)
+            results['finals'] = self.finals({k: v['options'] for k, v in best.items()})
             self.show(results['finals'])
         self.save(results)
+
+    def finals(self, options: dict[str, dict]) -> dict[str, list[dict]]:
+        """Runs of each method, with all seeds."""
+        folder = self.out / 'finals'
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.args.trials:  # which timed the steps
+            shutil.copy(self.out / PLAN, folder)
+        settings = self.settings(
+            self.args.data, minutes=self.args.finals, keep=True, options=options
+        )
+        runs = compare(settings, [*options], self.args.seeds, folder)['runs']
+        return {name: [r for r in runs if r['method'] == name] for name in options}
 
     def save(self, results: dict) -> None:
         name = f'{"-".join(self.args.methods)}.json'
@@ -192,7 +205,7 @@ class Race:
         for name, runs in ended.items():
             ends = [run['history'][-1] for run in runs]
             knn, linear = ([end[key] for end in ends] for key in ('knn', 'linear'))
-            rows.append([name, self.plan[name], len(ends), knn, linear])
+            rows.append([name, runs[0]['epochs'], len(ends), knn, linear])
         rows.sort(key=lambda row: -statistics.mean(row[3]))
         print_table(
             f'Final runs of {self.args.finals:g} minutes, mean ± deviation over seeds',
@@ -219,7 +232,10 @@ def main() -> None:
         help=f'methods to race, of {", ".join(OWN)} [all]',
     )
     parser.add_argument(
-        '--trials', type=float, default=2.0, help='minutes of each trial [2]'
+        '--trials',
+        type=float,
+        default=2.0,
+        help='minutes of each trial, 0 for none [2]',
     )
     parser.add_argument(
         '--finals', type=float, default=0.0, help='minutes of each final run [none]'

@@ -57,6 +57,7 @@ def test_test_images_choose_nothing_and_a_failed_run_does_not_win(data, tmp_path
         amp=False,
         out=tmp_path,
     )
+    (tmp_path / 'plan.json').write_text('{}')
     scores = {'LARS 0.4': 60.0, 'LARS 0.4, temperature 0.2': None}
     runs = []
 
@@ -65,7 +66,9 @@ def test_test_images_choose_nothing_and_a_failed_run_does_not_win(data, tmp_path
         score = scores.get(out.name.partition(', ')[2], 50.0)
         history = [dict(epoch=3, seconds=60.0, knn=score, linear=score)]
         one = dict(error='not finite') if score is None else dict(history=history)
-        return dict(runs=[dict(one, seed=seed) for seed in seeds])
+        return dict(
+            runs=[dict(one, method=names[0], epochs=3, seed=seed) for seed in seeds]
+        )
 
     plan = {'simclr': dict(epochs=3)}
     with (
@@ -77,10 +80,18 @@ def test_test_images_choose_nothing_and_a_failed_run_does_not_win(data, tmp_path
     assert {folder for folder, *_ in trials} == {str(data / 'train')}
     assert [seeds for *_, seeds in trials] == [[0]] * 5
     assert {folder for folder, *_ in finals} == {str(data)}
-    assert [seeds for *_, seeds in finals] == [[0], [0, 1]]
+    assert [seeds for *_, seeds in finals] == [[0, 1]]
     best = race.options_of('LARS 0.4', {})
     assert all(options == best for _, options, _ in finals)
     found = json.loads((tmp_path / 'simclr.json').read_text())['trials']['simclr']
     assert found['best'] == 'LARS 0.4'
     assert found['trials']['LARS 0.4, temperature 0.2'] == 0.0
     assert (tmp_path / 'race.png').is_file()
+
+    args.trials, runs[:] = 0, []
+    with mock.patch.object(race, 'compare', compare):
+        race.Race(args).race()
+    won = race.options_of('LARS 0.4', {'model.head.temperature': 0.2})
+    assert runs == [(str(data), won, [0, 1])], (
+        'no trials, and what won them in the docs'
+    )
