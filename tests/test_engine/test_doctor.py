@@ -51,6 +51,11 @@ def test_a_healthy_run_has_no_problem(tmp_path):
             'no sharper than A',
             'tau_b',
         ),
+        (
+            lambda i: dict(entropy_b=2.0 + 1.5 * (15 < i < 30)),
+            'B became flatter by 1.5 nats',
+            'lower tau_b (0.03) or learning rate',
+        ),
         (lambda i: dict(lr=i / STEPS), 'still rises at the end', 'max_epochs=N'),
         (lambda i: dict(grad_norm=99.0 if i % 9 == 0 else 1), 'more than 10', 'clip'),
         (lambda i: dict(grad_norm=0.0), 'gradients are zero', 'frozen'),
