@@ -16,7 +16,7 @@ ENOUGH = 8
 # Nats by which entropies must differ, and share of its start that a loss must move.
 SHARPER, MOVED = 0.05, 0.01
 # Nats by which B may become flatter after the first fifth of a run, by medians of five
-# values. It was up to 0.65 in runs that learned, 1.3 and 1.9 in runs that drifted.
+# values: at most 0.4 in most runs, 1.3 and 1.9 in two that drifted, 1.4 in one between.
 RISE = 1.0
 # Gradients of so many times the usual norm, and the share of them that is too many.
 SPIKE, SPIKES = 10.0, 0.02
@@ -92,11 +92,11 @@ def _entropies(scalars: Mapping[str, Course]) -> list[Finding]:
     rise = _rise(b[len(b) // 5 :])
     if rise > RISE:
         text = (
-            f'{text}: B became flatter by {rise:.1f} nats during the run, so that the '
-            'targets lost what they had to say'
+            f'{text}: B became flatter by {rise:.1f} nats during the run, as in runs '
+            'that drift towards uniform targets'
         )
         helps = 'A lower tau_b (0.03) or learning rate; with local views, a teacher.'
-        return [Finding(PROBLEM, text, helps)]
+        return [Finding(NOTE, text, helps)]
     return [Finding(OK, f'{text}: B is sharper than A, as it should be')]
 
 

@@ -168,8 +168,12 @@ class _Derivation:
                 else 'of the paper'
             ),
         )
+        tau_b, why = numbers.TAU_B, 'of the paper'
+        if self.short and not wishes.teacher:
+            tau_b, why = numbers.SHORT_TAU_B, 'sharper targets, which drift less'
+        self.row('tau_b', tau_b, why)
         widths = (network.width, width, out)
-        model = model_config(network, widths, act, norm, self.num_views, teacher)
+        model = model_config(network, widths, act, norm, self.num_views, tau_b, teacher)
         if wishes.gpu and norm is None and not network.batch_norm:
             model['micro_batch_size'] = 'auto'
             self.row('micro-batch', 'auto', 'the whole batch may not fit into memory')

@@ -161,6 +161,7 @@ def model_config(
     act: str,
     norm: dict | None,
     num_views: int,
+    tau_b: float,
     teacher: dict | None,
 ) -> dict:
     """Write the config of the whole model.
@@ -187,7 +188,7 @@ def model_config(
                 num_views=num_views,
                 num_target_views=2,
                 tau=numbers.TAU,
-                tau_b=numbers.TAU_B,
+                tau_b=tau_b,
                 sinkhorn_iters=3,
             ),
         ),

@@ -51,11 +51,6 @@ def test_a_healthy_run_has_no_problem(tmp_path):
             'no sharper than A',
             'tau_b',
         ),
-        (
-            lambda i: dict(entropy_b=2.0 + 1.5 * (15 < i < 30)),
-            'B became flatter by 1.5 nats',
-            'lower tau_b (0.03) or learning rate',
-        ),
         (lambda i: dict(lr=i / STEPS), 'still rises at the end', 'max_epochs=N'),
         (lambda i: dict(grad_norm=99.0 if i % 9 == 0 else 1), 'more than 10', 'clip'),
         (lambda i: dict(grad_norm=0.0), 'gradients are zero', 'frozen'),
@@ -67,6 +62,16 @@ def test_each_sickness_is_named_with_what_helps(tmp_path, change, words, helps):
     assert len(found) == 1 and found[0].level == PROBLEM
     assert words in found[0].text
     assert any(help in found[0].help for help in helps.split('|'))
+
+
+@pytest.mark.parametrize('rise, noted', [(0.8, False), (1.5, True)])
+def test_targets_that_became_flatter_are_noted(tmp_path, rise, noted):
+    def change(i):
+        return dict(entropy_b=(3.5 if i < 8 else 2) + rise * (15 < i < 30))
+
+    found = [f for f in check_run(write(tmp_path / 'run', change)) if f.level != OK]
+    assert len(found) == noted
+    assert all(f.level == NOTE and 'flatter by 1.5 nats' in f.text for f in found)
 
 
 def test_accuracy_that_fell_and_short_logs_are_noted(tmp_path):

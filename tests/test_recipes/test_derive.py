@@ -65,6 +65,7 @@ def test_a_short_run_has_batch_norm_and_two_views_and_no_teacher():
     assert model.teacher is None
     assert model.neck.norm_cfg == dict(type='BN1d')
     assert model.head.loss.num_views == 2
+    assert model.head.loss.tau_b == 0.03
 
 
 def test_a_long_run_has_the_recipe_of_the_paper():
@@ -74,6 +75,7 @@ def test_a_long_run_has_the_recipe_of_the_paper():
     assert cfg.model.teacher.momentum == 0.995
     assert cfg.model.neck.norm_cfg is None
     assert cfg.model.neck.out_channels == 4096
+    assert cfg.model.head.loss.tau_b == 0.05
     views = cfg.train_dataloader.dataset.pipeline[1].views
     assert [(view.size, view.get('num', 1)) for view in views] == [
         (224, 1),
@@ -130,6 +132,7 @@ def test_the_latents_are_as_wide_as_a_frozen_teacher(tmp_path):
     why = {what: why for what, _, why in rows}
     assert 'no batch norm' in why['projector'] and 'batch norm' not in why['recipe']
     assert cfg.model.neck.out_channels == 192
+    assert cfg.model.head.loss.tau_b == 0.05, 'fixed targets do not drift'
     assert cfg.model.teacher.type == 'mmbam.FrozenTeacher'
     # A multiple of the teacher's patches, at least four of them.
     assert cfg.train_dataloader.dataset.pipeline[1].views[0].size == 64
