@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 #: Runs of fewer steps get SHORT, longer ones LONG. The paper's have 94,000; those that
-#: were measured here have at most 1,200. The border between them is a guess.
+#: were measured here have at most 1,700. The border between them is a guess.
 LONG_FROM = 10_000
 
 #: Images in a batch unless one is given. BAM compares the images of a batch with each
@@ -95,6 +95,6 @@ LONG_PROJECTOR = 4096
 SHORT_PROJECTOR = 512
 
 TAU, TAU_B = 0.1, 0.05  # paper
-#: Where the network is its own target in a short run. With the paper's, runs of some
-#: seeds drifted towards uniform targets (measured).
+#: Where the network is its own target in a short run. With the paper's, one
+#: of three seeds drifted towards uniform targets (measured).
 SHORT_TAU_B = 0.03
