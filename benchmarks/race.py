@@ -260,6 +260,8 @@ def main() -> None:
     args = parser.parse_args()
     if not (args.data / 'train').is_dir():
         parser.error(f'{args.data} has no folder train')
+    if not args.trials and not args.finals:
+        parser.error('--trials 0 needs minutes of the final runs: --finals 6')
     os.environ.setdefault('OMP_NUM_THREADS', '1')
     try:
         Race(args).race()
